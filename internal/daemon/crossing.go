@@ -23,6 +23,12 @@ type NodeServer interface {
 	Fetched(p pmix.Proc, key string, status pmix.Status, packed []byte)
 	// Serve has reply called with the data of a process of this node, when it is there or can no longer come.
 	Serve(p pmix.Proc, key string, reply func(status pmix.Status, packed []byte))
+	// Answered answers Peers.Ask; nil: the other side has died.
+	Answered(number uint64, body []byte)
+	// Asked has reply called with the answer to a question of another node.
+	Asked(node int, number uint64, body []byte, reply func(body []byte))
+	// Told takes news of another node.
+	Told(node int, body []byte)
 }
 
 // barrierOp is the collective by which the fences that are barriers of PMI-1 are told from those of PMIx.
@@ -33,6 +39,7 @@ type crossing struct {
 	*server.Server // nil until the PMIx server is started
 	pmi            *pmi1.Server
 	remote         server.Remote
+	peers          server.Peers
 	table          *table
 }
 

@@ -27,7 +27,10 @@ type Hooks struct {
 	Remote server.Remote
 	// Spawn asks the root for a further job, if Config.Share has several hosts. The root answers by Step.AnswerSpawn. Nil:
 	// no job is spawned on several nodes.
-	Spawn  func(r SpawnRequest)
+	Spawn func(r SpawnRequest)
+	// Peers carries what the servers of the job's nodes ask and tell each other, and their board. Without it published
+	// data, events of clients, queries and control stay within the node. What comes is passed to Step.NodeServer.
+	Peers  server.Peers
 	Logger zerolog.Logger
 }
 

@@ -30,7 +30,7 @@ func (v *servers) startPMIx(j *localJob, files *private, h server.Host, a *autho
 		cfg.AuthorizeTool = a.authorizeTool
 	}
 	if v.crossing != nil {
-		cfg.Remote = v.crossing.remote
+		cfg.Remote, cfg.Peers = v.crossing.remote, v.crossing.peers
 	}
 	if v.pmix, err = server.Start(cfg); err == nil && v.crossing != nil {
 		v.crossing.Server = v.pmix

@@ -272,7 +272,7 @@ func (c *Config) hostName() (string, error) {
 // startServers starts the servers of PMIx and PMI-1 for the first job.
 func (s *Step) startServers(j *localJob) error {
 	if j.share.spans() {
-		s.servers.crossing = &crossing{remote: s.cfg.Remote, table: s.table}
+		s.servers.crossing = &crossing{remote: s.cfg.Remote, peers: s.cfg.Peers, table: s.table}
 	}
 	a := &authorizer{table: s.table, private: s.private, reporter: s.reporter}
 	if err := s.servers.startPMIx(j, s.private, pmixHost{s.clients}, a, &s.cfg); err != nil {

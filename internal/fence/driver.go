@@ -40,7 +40,7 @@ type Driver struct {
 	mu       sync.Mutex
 	fences   *Fences
 	fetches  fetches
-	arriving map[stream]*assembly
+	arriving map[stream]*wire.Assembly
 	server   Server         // nil: not started
 	early    []func(Server) // calls of the server before Start
 	outputs  []Output       // room
@@ -68,7 +68,7 @@ func New(cfg Config) (*Driver, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Driver{cfg: cfg, fences: f, arriving: map[stream]*assembly{}, fetches: fetches{pending: map[uint64]fetch{}}}, nil
+	return &Driver{cfg: cfg, fences: f, arriving: map[stream]*wire.Assembly{}, fetches: fetches{pending: map[uint64]fetch{}}}, nil
 }
 
 // Start gives the driver its server, whose Config.Remote is the driver. What other nodes have asked of the server before
@@ -126,10 +126,10 @@ func (d *Driver) Take(node int, f wire.Frame) {
 	from := stream{node, f.Kind}
 	a := d.arriving[from]
 	if a == nil {
-		a = &assembly{}
+		a = &wire.Assembly{}
 		d.arriving[from] = a
 	}
-	message, whole, err := a.add(f.Body)
+	message, whole, err := a.Add(f.Body, maxBody)
 	if err == nil && whole {
 		err = d.takeMessage(from, message)
 	}
@@ -192,7 +192,7 @@ func (d *Driver) send(node int, kind wire.Kind, message []byte) {
 	if d.fences.dead[node] {
 		return
 	}
-	for _, body := range split(message) {
+	for _, body := range wire.Split(message) {
 		d.cfg.Send(node, wire.Frame{Kind: kind, Body: body})
 	}
 }

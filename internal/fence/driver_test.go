@@ -143,10 +143,10 @@ func TestFramesThatNobodySends(t *testing.T) {
 		{3, wire.KindFence, nil, "from node 3, want a node from 0 to 2 other than 0"},
 		{0, wire.KindFence, nil, "from node 0, want a node from 0 to 2 other than 0"},
 		{1, wire.KindFence, nil, "piece of a message has 0 bytes"},
-		{1, wire.KindFence, split(nil)[0], "message about a fence: too short"},
-		{1, wire.KindFetch, split(nil)[0], "request for the data of a process: too short"},
-		{1, wire.KindFetched, split(nil)[0], "answer to a request for data: too short"},
-		{2, wire.KindFetched, split(answer.append(nil))[0], "answer to request 1, which node 2 has not got"},
+		{1, wire.KindFence, wire.Split(nil)[0], "message about a fence: too short"},
+		{1, wire.KindFetch, wire.Split(nil)[0], "request for the data of a process: too short"},
+		{1, wire.KindFetched, wire.Split(nil)[0], "answer to a request for data: too short"},
+		{2, wire.KindFetched, wire.Split(answer.append(nil))[0], "answer to request 1, which node 2 has not got"},
 		{1, wire.KindHello, nil, ""},
 	} {
 		d.faults = nil
@@ -159,7 +159,7 @@ func TestFramesThatNobodySends(t *testing.T) {
 		}
 	}
 	d.expect(t)
-	d.Take(1, wire.Frame{Kind: wire.KindFetched, Body: split(answer.append(nil))[0]})
+	d.Take(1, wire.Frame{Kind: wire.KindFetched, Body: wire.Split(answer.append(nil))[0]})
 	d.expect(t, "fetched job-1.1 k PMIX_SUCCESS v")
 }
 
@@ -167,7 +167,7 @@ func TestFramesThatNobodySends(t *testing.T) {
 func TestDeathBetweenPieces(t *testing.T) {
 	d := newTestDriver(t, 0, 3)
 	d.Start(&d.recorder)
-	bodies := split((&fetchAnswer{number: 1, data: make([]byte, 2*wire.MaxBody)}).append(nil))
+	bodies := wire.Split((&fetchAnswer{number: 1, data: make([]byte, 2*wire.MaxBody)}).append(nil))
 	d.Take(1, wire.Frame{Kind: wire.KindFetched, Body: bodies[0]})
 	if len(d.arriving) != 1 {
 		t.Errorf("%d messages are arriving, want 1", len(d.arriving))

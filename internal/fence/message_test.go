@@ -120,11 +120,11 @@ func FuzzParseMessage(f *testing.F) {
 func FuzzTake(f *testing.F) {
 	m := &Message{ID: server.FenceID{FenceSet: testSet, Seq: 1}, Nodes: []int{0, 1}, Procs: []ProcRange{{testSpace, 0, 1}}}
 	up := &Message{Kind: ftco.Up, ID: m.ID, HasValue: true, Value: appendPart(nil, 1, &server.FencePart{Data: []byte("x")})}
-	for _, body := range append(split(m.Append(nil)), split(up.Append(nil))...) {
-		f.Add(byte(0), body, byte(0), split(up.Append(nil))[0])
+	for _, body := range append(wire.Split(m.Append(nil)), wire.Split(up.Append(nil))...) {
+		f.Add(byte(0), body, byte(0), wire.Split(up.Append(nil))[0])
 	}
 	q := fetchRequest{1, codec.Proc{Nspace: testSpace}, "a"}
-	f.Add(byte(1), split(q.append(nil))[0], byte(2), split((&fetchAnswer{1, 0, []byte{1}}).append(nil))[0])
+	f.Add(byte(1), wire.Split(q.append(nil))[0], byte(2), wire.Split((&fetchAnswer{1, 0, []byte{1}}).append(nil))[0])
 	f.Fuzz(func(_ *testing.T, kind1 byte, body1 []byte, kind2 byte, body2 []byte) {
 		d, err := New(Config{Layout: Layout{Me: 0, Nodes: 2, NodeOf: func(codec.Proc) (int, bool) { return 1, true }}, Send: func(int, wire.Frame) {}})
 		if err != nil {
@@ -159,49 +159,4 @@ func TestFetchesArriveAsSent(t *testing.T) {
 			t.Fatal("an answer without a status is accepted")
 		}
 	})
-}
-
-func TestPieces(t *testing.T) {
-	var a assembly
-	for _, size := range []int{0, 1, pieceBytes, pieceBytes + 1, 3*pieceBytes - 1} {
-		message := bytes.Repeat([]byte{7}, size)
-		bodies := split(message)
-		if want := max(1, (size+pieceBytes-1)/pieceBytes); len(bodies) != want {
-			t.Errorf("%d bytes go in %d pieces, want %d", size, len(bodies), want)
-		}
-		for i, body := range bodies {
-			if most := wire.MaxBody - 1024; len(body) > most { // so that it fits into a frame inside of another one
-				t.Errorf("a piece has %d bytes, want at most %d", len(body), most)
-			}
-			got, whole, err := a.add(body)
-			if err != nil || whole != (i == len(bodies)-1) || whole && !bytes.Equal(got, message) {
-				t.Fatalf("piece %d of %d: %d bytes, whole %v, %v", i, len(bodies), len(got), whole, err)
-			}
-		}
-	}
-}
-
-func TestPiecesThatNobodySends(t *testing.T) {
-	for _, c := range []struct {
-		bodies [][]byte
-		want   string
-	}{
-		{[][]byte{{0, 0, 0}}, "has 3 bytes, want at least 4"},
-		{[][]byte{{1, 0, 0, 0}}, "is empty"},
-		{[][]byte{{0, 0, 0, 0x70, 1}}, "want at most"},
-		{[][]byte{{5, 0, 0, 0, 1}, {5, 0, 0, 0, 1}}, "leaves 6 bytes to come, want 5"},
-		{[][]byte{{5, 0, 0, 0, 1}, {5, 0, 0, 0}}, "is empty"},
-	} {
-		var a assembly
-		var err error
-		for _, body := range c.bodies {
-			_, _, err = a.add(body)
-		}
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("pieces %x: %v, want an error with %q", c.bodies, err, c.want)
-		}
-		if a.open {
-			t.Errorf("pieces %x: the message is still open", c.bodies)
-		}
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/goshmem/goshmem/internal/control"
+	"github.com/goshmem/goshmem/internal/courier"
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/fence"
 	"github.com/goshmem/goshmem/internal/remote"
@@ -29,9 +30,27 @@ type nodeDaemon struct {
 	err    error                       // why the front end is lost; set before over is closed
 	step   atomic.Pointer[daemon.Step] // nil: not started, or the job has one node
 
-	mu     sync.Mutex
-	fences *fence.Driver // nil: the job has one node
-	dead   []int         // nodes that were lost before fences was set
+	mu   sync.Mutex
+	ways *ways // nil: the job has one node, or the step is not there yet
+	dead []int // nodes that were lost before ways was set
+}
+
+// ways are the ways between the PMIx servers of the nodes.
+type ways struct {
+	fences  *fence.Driver
+	courier *courier.Courier
+}
+
+func (w *ways) take(node int, f wire.Frame) {
+	if node >= 0 {
+		w.fences.Take(node, f)
+	}
+	w.courier.Take(node, f)
+}
+
+func (w *ways) nodeDead(node int) {
+	w.fences.NodeDead(node)
+	w.courier.NodeDead(node)
 }
 
 // RunDaemon is the work of "oshrun daemon": it reads a Handover, reports itself to the front end and runs a node for it.
@@ -94,43 +113,50 @@ func (d *nodeDaemon) finish(err error) {
 // startStep starts the step of this node.
 func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (daemon.Node, error) {
 	cfg.OwnsChildren = true
-	var fences *fence.Driver
+	var w *ways
 	if len(cfg.Share.Hosts) > 1 {
 		var err error
-		if fences, err = d.newFences(cfg.Share); err != nil {
+		if w, err = d.openWays(cfg.Share); err != nil {
 			return nil, err
 		}
-		hooks.Remote = fences
+		hooks.Remote, hooks.Peers = w.fences, w.courier
 	}
 	step, err := daemon.Start(cfg, hooks)
 	if err != nil {
 		return nil, err
 	}
-	if fences != nil {
+	if w != nil {
 		d.step.Store(step)
-		fences.Start(step.NodeServer())
+		w.fences.Start(step.NodeServer())
+		w.courier.Start(step.NodeServer())
 	}
 	return step, nil
 }
 
-// newFences returns the driver of fences with other nodes.
-func (d *nodeDaemon) newFences(s daemon.Share) (*fence.Driver, error) {
+// openWays opens the ways to other nodes.
+func (d *nodeDaemon) openWays(s daemon.Share) (*ways, error) {
 	nodeOf := func(p codec.Proc) (node int, ok bool) { return d.homeOf(s, p) }
-	fences, err := fence.New(fence.Config{
-		Layout: fence.Layout{Me: s.Node, Nodes: len(s.Hosts), NodeOf: nodeOf},
-		Send:   func(node int, f wire.Frame) { d.link.Send(relayFrame(node, f)) },
-		Fault:  func(err error) { d.logger.Error().Err(err).Msg("fences between nodes") },
+	send := func(node int, f wire.Frame) { d.link.Send(relayFrame(node, f)) }
+	fault := func(err error) { d.logger.Error().Err(err).Msg("PMIx between nodes") }
+	var w ways
+	var err error
+	w.fences, err = fence.New(fence.Config{
+		Layout: fence.Layout{Me: s.Node, Nodes: len(s.Hosts), NodeOf: nodeOf}, Send: send, Fault: fault,
 	})
+	if err != nil {
+		return nil, err
+	}
+	w.courier, err = courier.New(courier.Config{Me: s.Node, Nodes: len(s.Hosts), Send: send, Fault: fault})
 	if err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.fences = fences
+	d.ways = &w
 	for _, node := range d.dead {
-		fences.NodeDead(node)
+		w.nodeDead(node)
 	}
-	return fences, nil
+	return &w, nil
 }
 
 // homeOf returns the node of a process: of the first job, or of a job that the step knows.
@@ -147,21 +173,21 @@ func (d *nodeDaemon) homeOf(s daemon.Share, p codec.Proc) (node int, ok bool) {
 // take takes a frame of the front end, or of another node by way of it.
 func (d *nodeDaemon) take(f wire.Frame) {
 	d.mu.Lock()
-	fences := d.fences
-	if f.Kind == wire.KindNodeDead && fences == nil {
+	w := d.ways
+	if f.Kind == wire.KindNodeDead && w == nil {
 		d.dead = append(d.dead, int(f.Stream))
 	}
 	d.mu.Unlock()
 	switch {
-	case f.Kind == wire.KindNodeDead && fences != nil:
-		fences.NodeDead(int(f.Stream))
-	case f.Kind == wire.KindRelay && fences != nil:
+	case f.Kind == wire.KindNodeDead && w != nil:
+		w.nodeDead(int(f.Stream))
+	case f.Kind == wire.KindRelay && w != nil:
 		node, inner, err := parseRelay(f)
 		if err != nil {
 			d.logger.Error().Err(err).Msg("frame of another node")
 			return
 		}
-		fences.Take(node, inner)
+		w.take(node, inner)
 	case f.Kind == wire.KindNodeDead, f.Kind == wire.KindRelay: // the step is not there yet
 	default:
 		d.server.Take(f)

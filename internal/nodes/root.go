@@ -15,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/goshmem/goshmem/internal/control"
+	"github.com/goshmem/goshmem/internal/courier"
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/internal/plan"
@@ -59,6 +60,9 @@ func (s Starter) Start(ctx context.Context, l launch.Span, cfg daemon.Config, ho
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
 	go r.awaitKill(l.Kill)
+	r.board = courier.NewRoot(len(r.members), func(node int, f wire.Frame) {
+		r.members[node].send(relayFrame(courier.ToRoot, f))
+	})
 	err := r.startDaemons(ctx)
 	if err != nil {
 		r.giveUp(err) // there is no step that could close
@@ -87,6 +91,7 @@ type root struct {
 	notice   func(text string)       // takes what the user should know
 	cancel   context.CancelCauseFunc // ends the start; the first cause is what the user is told
 	over     chan struct{}           // closed when the last member is closed
+	board    *courier.Root           // published data of PMIx clients
 
 	mu     sync.Mutex
 	open   int             // members that are not closed; at 0 the listener is closed
@@ -287,11 +292,23 @@ func (r *root) accept(l *control.Link) (control.Handler, error) {
 	return control.Handler{Take: m.take, Bye: m.leave, Lost: func(err error) { m.lose(err) }}, nil
 }
 
-// relay passes a frame of one node on to another.
+// relay passes a frame of one node on to another, to all others, or to the board.
 func (r *root) relay(from int, f wire.Frame) error {
 	to, inner, err := parseRelay(f)
 	if err != nil {
 		return err
+	}
+	switch to {
+	case courier.ToRoot:
+		return r.board.Take(from, inner)
+	case courier.ToEveryone:
+		f := relayFrame(from, inner)
+		for _, m := range r.members {
+			if m.index != from {
+				m.send(f)
+			}
+		}
+		return nil
 	}
 	if to < 0 || to >= len(r.members) || to == from {
 		return fmt.Errorf("node %d has a frame for node %d, want another one from 0 to %d", from, to, len(r.members)-1)
@@ -302,6 +319,7 @@ func (r *root) relay(from int, f wire.Frame) error {
 
 // announceLoss tells the other nodes that a node is lost.
 func (r *root) announceLoss(node int) {
+	r.board.NodeDead(node)
 	for _, m := range r.members {
 		if m.index != node {
 			m.send(wire.Frame{Kind: wire.KindNodeDead, Stream: uint32(node)})
@@ -318,6 +336,7 @@ func (r *root) leave() {
 	if !last {
 		return
 	}
+	r.board.Close()
 	if r.listener != nil {
 		r.listener.Close()
 	}

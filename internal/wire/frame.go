@@ -73,11 +73,15 @@ const (
 	KindPieceTaken                       // the next piece may come
 )
 
-// The kinds of PMIx between nodes: package fence, and the servers' requests to each other.
+// The kinds of PMIx between nodes: packages fence and courier send and take them. Each frame has a piece of a message, as
+// Split cuts it.
 const (
-	KindFence   Kind = 0x0300 + iota // a piece of a message about a fence
-	KindFetch                        // a piece of a server's request for the data of a process
-	KindFetched                      // a piece of the answer
+	KindFence    Kind = 0x0300 + iota // about a fence
+	KindFetch                         // a server's request for the data of a process
+	KindFetched                       // the answer
+	KindQuestion                      // a server's request to another one, or to the root
+	KindReply                         // the answer
+	KindTell                          // what a server lets others know, or the root
 )
 
 // The kinds among a front end and its daemons: package nodes sends and takes them.

@@ -252,6 +252,11 @@ func (b *Board) ProcEnded(p codec.Proc) {
 	b.dropAll(func(n *Notice) bool { return n.Owner.Proc == p && n.Persist == codec.PersistProc })
 }
 
+// NodeEnded drops the data that the processes of a node published for their own lifetime.
+func (b *Board) NodeEnded(node uint32) {
+	b.dropAll(func(n *Notice) bool { return n.Owner.Node == node && n.Persist == codec.PersistProc })
+}
+
 // AppEnded drops the data published for the lifetime of an application.
 func (b *Board) AppEnded(nspace string, app uint32) {
 	b.dropAll(func(n *Notice) bool {

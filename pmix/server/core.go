@@ -25,6 +25,7 @@ type core struct {
 	watches    watches
 	queries    queries
 	control    jobControl
+	errands    errands
 }
 
 // newCore returns a state that knows no namespace yet. A remote core can ask servers on other nodes; second is the
@@ -40,7 +41,7 @@ func newCore(remote bool, second tick) *core {
 		bySet: map[FenceSet][]*fence{}, sequences: map[FenceSet]*sequence{},
 	}
 	c.gets = gets{common: base, waiting: map[codec.Proc][]get{}}
-	c.published = published{common: base, board: newBoard()}
+	c.published = published{common: base, errands: &c.errands, desk: newDesk(&base.clock), waiting: map[uint64]caller{}}
 	c.spawns = spawns{common: base, forwarding: &c.forwarding}
 	c.forwarding = forwarding{common: base}
 	c.groups = groups{common: base, fences: &c.fences, invites: &c.invites, events: &c.events, byID: map[string][]*group{}}
@@ -49,6 +50,10 @@ func newCore(remote bool, second tick) *core {
 	c.watches = watches{common: base, events: &c.events}
 	c.queries = queries{common: base, groups: &c.groups}
 	c.control = jobControl{common: base, groups: &c.groups}
+	c.errands = errands{
+		common: base, events: &c.events, control: &c.control, queries: &c.queries, forwarding: &c.forwarding,
+		open: map[uint64]*errand{}, byProc: map[*process]int{},
+	}
 	return c
 }
 
@@ -89,6 +94,12 @@ func (c *core) Step(ev event, out []action) []action {
 		c.gets.storeFetched(ev)
 	case evServe:
 		c.gets.serveNode(ev)
+	case evAsked:
+		c.errands.serveQuestion(ev)
+	case evAnswered:
+		c.errands.takeAnswer(ev)
+	case evTold:
+		c.errands.takeNews(ev)
 	}
 	out, c.out = c.out, nil
 	return out
@@ -159,6 +170,7 @@ func (c *core) dropRequests(conn connID) {
 	c.spawns.dropConnection(conn)
 	c.forwarding.dropConnection(conn)
 	c.published.dropConnection(conn)
+	c.errands.dropConnection(conn)
 }
 
 // recordExit acts on the end of a process. A process that has finalized owes nothing to the fences that it has joined,

@@ -11,7 +11,8 @@ type common struct {
 	outbox
 	clock
 	roster
-	remote bool // the server can ask servers on other nodes
+	remote bool // the server can meet servers of other nodes in fences, and ask them for data of processes
+	peered bool // the server can ask and tell servers of other nodes, and the board
 }
 
 // outbox collects the actions of one step, in the order in which the driver carries them out.

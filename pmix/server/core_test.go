@@ -31,7 +31,8 @@ type world struct {
 	last  connID
 	tags  map[connID]uint32
 	log   []string
-	sent  []action // actions that the log only summarizes
+	sent  []action     // actions that the log only summarizes
+	carry func(action) // carries what goes to other nodes; nil: nobody does
 }
 
 func newWorld(t testing.TB, job JobLayout, remote bool) *world {
@@ -60,6 +61,10 @@ func (w *world) step(ev event) []action {
 	ev.now = w.now
 	out := w.core.Step(ev, nil)
 	for _, a := range out {
+		if w.carry != nil && (a.kind == actAsk || a.kind == actTell || a.kind == actServed) {
+			w.carry(a)
+			continue
+		}
 		w.log = append(w.log, w.describe(a))
 		if a.kind == actSend {
 			w.sent = append(w.sent, a)

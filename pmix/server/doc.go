@@ -27,7 +27,7 @@
 //	fences      core_fence, core_span,       Fence, Connect, Disconnect    evFenceCalled evFenceDone    actFence actExpire
 //	            core_connect
 //	gets        core_get, share              Commit, Get                   evFetched evServe            actFetch actServed
-//	published   core_publish, terms          Publish, Lookup, Unpublish
+//	published   core_publish, desk, terms    Publish, Lookup, Unpublish
 //	spawns      core_spawn                   Spawn                         evSpawned                    actSpawn
 //	forwarding  core_iof                     IOF_pull, _push, _deregister                               actListen actStdin
 //	groups      core_group,                  Group_construct, _destruct,
@@ -39,7 +39,11 @@
 //	queries     core_query, facts,           Query_info
 //	            core_query_jobs, attributes
 //	jobControl  core_control                 Abort, Job_control            evClosing                    actAbort actControl actCleanUp
+//	errands     core_errands, peers,         requests that other nodes     evAsked evAnswered evTold    actAsk actTell actServed
+//	            peer_message                 serve
 //	logText     core_log                     Log_data                                                   actLog
+//
+// A Board has the published data of a job on several nodes, in the front end: a desk with a driver of its own.
 //
 // Four features have deadlines: fences, gets, published and watches. At evTick core.expireDeadlines looks at them in
 // this order. The end of a process or connection (evExited, evClosed) goes through core to each feature that may wait

@@ -27,6 +27,9 @@ const (
 	evFenceDone                    // the driver between the nodes answers this node's part: fence, status, payload
 	evFetched                      // another node answered for proc and key: status, payload
 	evServe                        // another node asks for proc and key: request
+	evAsked                        // another node asks something: request, payload
+	evAnswered                     // the answer to a question: request, payload; nil: the other side has died
+	evTold                         // another node has news: payload
 )
 
 // event is one input of the core. Payloads are kept by reference and must not change.
@@ -71,6 +74,8 @@ const (
 	actExpire                      // tell the other nodes that the deadline of a fence has passed: fence, procs, flag
 	actFetch                       // ask the node of proc for its data: key
 	actServed                      // answer another node's request: request, status, payload
+	actAsk                         // ask another node, or the board: node, request, payload
+	actTell                        // tell other nodes, or the board: node, payload
 	actRefused                     // for the log: a request of conn (proc) was refused: status, text
 )
 
@@ -88,6 +93,7 @@ type action struct {
 	key     string
 	fence   FenceID
 	request uint64
+	node    int
 	spawn   *SpawnRequest
 	control ControlAction
 	epilog  epilog

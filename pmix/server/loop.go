@@ -177,6 +177,10 @@ func (d *driver) callHost(a *action) {
 		d.cfg.Remote.Expire(a.call())
 	case actFetch:
 		d.cfg.Remote.Fetch(a.proc, a.key)
+	case actAsk:
+		d.cfg.Peers.Ask(a.node, a.request, a.payload)
+	case actTell:
+		d.cfg.Peers.Tell(a.node, a.payload)
 	case actServed:
 		d.mu.Lock()
 		reply := d.requests[a.request]

@@ -64,7 +64,8 @@ type nspace struct {
 	shared    shared
 	cache     []*notice // events kept for late handlers, the oldest first
 	epilog    epilog
-	over      bool // core.removeJob is dropping the namespace.
+	publishes map[uint32]bool // applications of whose lifetime this server has told the board
+	over      bool            // core.removeJob is dropping the namespace.
 }
 
 // newNspace returns the state of a job that has been checked. The parent is the process that spawned it, none if its
@@ -81,7 +82,7 @@ func newNspace(job *JobLayout, parent codec.Proc) (*nspace, error) {
 	}
 	s := &nspace{
 		name: job.Nspace, everybody: job.Nspace + ":*", info: info, level: level, job: job, about: d,
-		store: kvs.New(job.Nspace),
+		store: kvs.New(job.Nspace), publishes: map[uint32]bool{},
 	}
 	for _, p := range job.byRank() {
 		s.procs = append(s.procs, &process{

@@ -46,6 +46,8 @@ type Config struct {
 	Foreign func(conn net.Conn) bool
 	// Remote is nil in a step of one node. Fences and gets across nodes then end with PMIX_ERR_UNREACH.
 	Remote Remote
+	// Peers is nil in a step of one node. Published data, events of clients, queries and control then stay within the node.
+	Peers Peers
 }
 
 const (
@@ -118,6 +120,7 @@ func startWith(cfg Config, lim limits) (*Server, error) {
 		inputs: make(chan input), wake: make(chan struct{}, 1), quit: make(chan struct{}), start: time.Now(),
 		jobs: map[string]*JobLayout{}, requests: map[uint64]func(codec.Status, []byte){},
 	}
+	s.core.peered = cfg.Peers != nil
 	s.reg.limit, s.reg.gone = lim.unknown, make(chan struct{}, 1)
 	s.cleaner.log, s.cleaner.uid = cfg.Logger, uint32(os.Geteuid())
 	if s.host == nil {
@@ -272,12 +275,7 @@ func (s *Server) Fetched(p codec.Proc, key string, status codec.Status, packed [
 // Serve serves another node's Fetch for a process of this node. The server calls reply, as an upcall, when the data is
 // there or can no longer come. It does not call reply if it is closed first.
 func (s *Server) Serve(p codec.Proc, key string, reply func(status codec.Status, packed []byte)) {
-	s.mu.Lock()
-	s.lastReq++
-	id := s.lastReq
-	s.requests[id] = reply
-	s.mu.Unlock()
-	s.post(event{kind: evServe, proc: p, key: key, request: id})
+	s.post(event{kind: evServe, proc: p, key: key, request: s.keepReply(reply)})
 }
 
 // Close ends the server: it closes all connections and returns when all its goroutines have ended.

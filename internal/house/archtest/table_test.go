@@ -107,7 +107,7 @@ var table = []group{
 	},
 	{
 		layer:    "node",
-		packages: []string{"internal/fence"},
+		packages: []string{"internal/fence", "internal/courier"},
 		note:     "between the servers of nodes",
 		may:      []string{"layer 0", "layer 1", "pmix/server"},
 	},
@@ -126,7 +126,7 @@ var table = []group{
 		layer:    "node",
 		packages: []string{"internal/nodes"},
 		note:     "starts daemons and connects them",
-		may:      []string{"layer 0", "layer 1", "internal/control", "internal/daemon", "internal/fence", "internal/launch", "internal/remote"},
+		may:      []string{"layer 0", "layer 1", "internal/control", "internal/courier", "internal/daemon", "internal/fence", "internal/launch", "internal/remote"},
 	},
 	{
 		layer:    "node",

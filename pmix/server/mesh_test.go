@@ -1,0 +1,120 @@
+package server
+
+import (
+	"testing"
+
+	"github.com/goshmem/goshmem/pmix/codec"
+)
+
+// mesh is a job on several nodes with two processes each: a core for each node, and the board. What they say to each
+// other arrives at once.
+type mesh struct {
+	t        *testing.T
+	worlds   []*world
+	board    *Board
+	requests map[uint64]func([]byte)
+	last     uint64
+	dead     map[int]bool
+}
+
+// newMesh returns a job on n nodes whose processes are all connected.
+func newMesh(t *testing.T, n int) *mesh {
+	t.Helper()
+	m := &mesh{t: t, board: NewBoard(), requests: map[uint64]func([]byte){}, dead: map[int]bool{}}
+	t.Cleanup(m.board.Close)
+	for me := range n {
+		w := newWorld(t, spread(n, uint32(me)), true)
+		w.core.peered = true
+		w.carry = func(a action) { m.carry(me, a) }
+		m.worlds = append(m.worlds, w)
+	}
+	for me, w := range m.worlds {
+		w.connect(codec.Rank(2*me), codec.Rank(2*me+1))
+	}
+	m.clear()
+	return m
+}
+
+// spread returns a job on n nodes with two processes each.
+func spread(n int, this uint32) JobLayout {
+	j := JobLayout{Nspace: testNspace, ThisNode: this}
+	for node := range uint32(n) {
+		j.Hosts = append(j.Hosts, "n"+string(rune('0'+node)))
+		for i := range uint32(2) {
+			j.Procs = append(j.Procs, Proc{Rank: 2*node + i, Node: node, LocalRank: uint16(i)})
+		}
+	}
+	return j
+}
+
+// carry carries what a node asks, answers or tells.
+func (m *mesh) carry(from int, a action) {
+	switch {
+	case a.kind == actServed:
+		reply := m.requests[a.request]
+		delete(m.requests, a.request)
+		reply(a.payload)
+	case a.kind == actAsk:
+		answer := func(body []byte) {
+			if !m.dead[from] {
+				m.worlds[from].step(event{kind: evAnswered, request: a.request, payload: body})
+			}
+		}
+		switch {
+		case a.node == Root:
+			m.board.Asked(from, a.request, a.payload, answer)
+		case m.dead[a.node]:
+			answer(nil)
+		default:
+			m.last++
+			m.requests[m.last] = answer
+			m.worlds[a.node].step(event{kind: evAsked, request: m.last, payload: a.payload})
+		}
+	case a.node == Root:
+		if err := m.board.Told(from, a.payload); err != nil {
+			m.t.Error(err)
+		}
+	default:
+		for node, w := range m.worlds {
+			if node != from && !m.dead[node] && (a.node == Everyone || a.node == node) {
+				w.step(event{kind: evTold, payload: a.payload})
+			}
+		}
+	}
+}
+
+// on returns the node of a process.
+func (m *mesh) on(rank codec.Rank) *world { return m.worlds[rank/2] }
+
+// clear forgets what has happened so far.
+func (m *mesh) clear() {
+	for _, w := range m.worlds {
+		w.log, w.sent = nil, nil
+	}
+}
+
+// request sends a request of a process.
+func (m *mesh) request(rank codec.Rank, r codec.Request) { m.on(rank).request(rank, r) }
+
+// find looks a key up for a process.
+func (m *mesh) find(rank codec.Rank, want, keys string, infos ...codec.Info) {
+	m.t.Helper()
+	m.request(rank, lookupOf(keys, infos...))
+	m.on(rank).expectFound(want)
+}
+
+// exit tells a process's own node that it has ended well. The other nodes do not hear of that.
+func (m *mesh) exit(rank codec.Rank) {
+	m.on(rank).step(event{kind: evExited, proc: first(rank)})
+}
+
+// kill ends a node, and tells the others.
+func (m *mesh) kill(node int) {
+	m.dead[node] = true
+	m.board.NodeDead(node)
+	for n, w := range m.worlds {
+		if !m.dead[n] {
+			w.step(event{kind: evNodeLost, procs: []codec.Proc{first(codec.Rank(2 * node)), first(codec.Rank(2*node + 1))}})
+		}
+	}
+}
