@@ -29,8 +29,13 @@ func TestControlSignals(t *testing.T) {
 	prog := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "control.c"), testenv.LibPMIx)
 	j := start(t, "-n", "3", prog, "signal")
 	j.expect(0)
+	pauseAndResume(t, "-n", "2", prog)
+}
 
-	j = start(t, "-n", "2", "--output", "tag", prog, "pause")
+// pauseAndResume runs testdata/control.c, in which PE 0 stops PE 1 and lets it go on.
+func pauseAndResume(t *testing.T, args ...string) {
+	t.Helper()
+	j := start(t, append([]string{"--output", "tag"}, append(args, "pause")...)...)
 	pids, paused := map[string]int{}, false
 	for len(pids) < 2 || !paused { // in any order, as the lines come from different PEs
 		line, err := j.out.ReadString('\n')

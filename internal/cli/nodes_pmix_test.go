@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -48,4 +49,64 @@ func TestEmulatedExchange(t *testing.T) {
 	if got := linesOf(j); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+}
+
+// The range of an event decides which processes of which nodes hear it.
+func TestEmulatedEvents(t *testing.T) {
+	t.Parallel()
+	program := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "events.c"), testenv.LibPMIx)
+	j := start(t, "--emulate", "2", "-n", "4", program, "ranges")
+	j.expect(0)
+	var want []string
+	for rank, codes := range []string{"1 2 4 5 6", "1 2 4 6", "1 2 6", "1 2 3 6"} {
+		for code := range strings.FieldsSeq(codes) {
+			want = append(want, fmt.Sprintf("rank %d hears -300%s from 0", rank, code))
+		}
+	}
+	if got := linesOf(j); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Processes of other nodes hear that a node is down, once for all that were on it, and go on.
+func TestEmulatedNodeDown(t *testing.T) {
+	t.Parallel()
+	program := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "events.c"), testenv.LibPMIx)
+	j := start(t, "--emulate", "3", "-n", "6", "--recover", program, "lost")
+	j.expect(3, "node node2 is lost with 2 PEs, 4 to 5", "2 of 6 PEs failed:")
+	var want []string
+	for rank := range 4 {
+		want = append(want, fmt.Sprintf("rank %d hears -231 about 2", rank))
+	}
+	if got := linesOf(j); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Processes of all nodes hear the same about an end, also why a process was ended.
+func TestEmulatedEndsAreEvents(t *testing.T) {
+	prog := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "news.c"), testenv.LibPMIx)
+	for how, want := range ends {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			hearOfEnd(t, how, want.code, want.said, "--emulate", "2", "--map-by", "node", prog, how)
+		})
+	}
+}
+
+// A PE can end, signal, stop and continue PEs of other nodes, and the job.
+func TestEmulatedControl(t *testing.T) {
+	t.Parallel()
+	prog := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "control.c"), testenv.LibPMIx)
+	for _, what := range []string{"abort", "kill", "terminate"} {
+		t.Run(what, func(t *testing.T) {
+			j := start(t, "--emulate", "3", "-n", "3", prog, what)
+			j.expect(3, "PE 1 (pid ", "was killed by signal 9 (SIGKILL) at PE 0's request after", "1 of 3 PEs failed:")
+		})
+	}
+	j := start(t, "--emulate", "3", "-n", "3", prog, "abort-all")
+	j.expect(9, "PE 0 (pid ", "ended the job with status 9", "nobody is wanted")
+	j = start(t, "--emulate", "3", "-n", "3", prog, "signal")
+	j.expect(0)
+	pauseAndResume(t, "--emulate", "2", "-n", "2", prog)
 }

@@ -99,36 +99,19 @@ func (h pmixHost) Abort(from pmix.Proc, procs []pmix.Proc, status int, msg strin
 	}
 }
 
-// killOthers kills PEs for another one, unless that asks for the end of its own job: then the one that asks is returned.
+// killOthers kills PEs of this node for another one, unless that asks for the end of its own job: then the one that asks is returned.
 func (c *clients) killOthers(from pmix.Proc, procs []pmix.Proc) (own *localPE) {
 	by := c.table.nameOf(from)
-	own, far := c.killNear(from, procs, by)
-	c.reportFar(by, "the end", far)
-	return own
-}
-
-// killNear does the part of killOthers that belongs under the lock of the table. It returns the PEs of other nodes that are
-// to be killed, too.
-func (c *clients) killNear(from pmix.Proc, procs []pmix.Proc, by string) (own *localPE, far []ID) {
 	c.table.mu.Lock()
 	defer c.table.mu.Unlock()
 	victims, far := c.table.targets(from, procs), c.table.farTargets(from, procs)
 	if own := c.table.named(from); own != nil && (len(procs) == 0 || own.job.coveredBy(victims, far)) {
-		return own, nil
+		return own
 	}
 	for _, p := range victims {
 		p.killFor(by)
 	}
-	return nil, far
-}
-
-// reportFar tells the user that a request names PEs of other nodes: it reaches those of this node only. The caller holds
-// no lock.
-func (c *clients) reportFar(by, what string, far []ID) {
-	if len(far) > 0 {
-		c.reporter.notice("%s asks for %s of PEs, %d of which are on other nodes (the first is PE %v): "+
-			"it reaches only PEs of its own node yet", by, what, len(far), far[0])
-	}
+	return nil
 }
 
 // Abort ends the whole step.
@@ -143,15 +126,10 @@ func (c *clients) abort(p *localPE, status int, msg string) {
 	c.leave(p, &Event{Kind: Abort, ID: p.id, PID: p.pid, Status: status, Msg: msg})
 }
 
-// Control signals, stops, continues or ends PEs for another one.
+// Control signals, stops, continues or ends PEs of this node for another one. The PMIx servers of other nodes have their
+// hosts do the same.
 func (h pmixHost) Control(from pmix.Proc, targets []pmix.Proc, action server.ControlAction) {
 	by := h.table.nameOf(from)
-	h.reportFar(by, "control", h.controlNear(from, targets, action, by))
-}
-
-// controlNear does the part of Control that belongs under the lock of the table. It returns the PEs of other nodes that
-// the action is meant for, too.
-func (h pmixHost) controlNear(from pmix.Proc, targets []pmix.Proc, action server.ControlAction, by string) (far []ID) {
 	h.table.mu.Lock()
 	defer h.table.mu.Unlock()
 	for _, p := range h.table.targets(from, targets) {
@@ -174,7 +152,6 @@ func (h pmixHost) controlNear(from pmix.Proc, targets []pmix.Proc, action server
 			p.killFor(by)
 		}
 	}
-	return h.table.farTargets(from, targets)
 }
 
 // terminateGrace is the time between asking a PE to end and killing it, when
@@ -209,9 +186,8 @@ func (h pmixHost) Log(_ pmix.Proc, toStderr bool, text []byte) {
 // Stdin passes on what a tool has pushed to PEs that read standard input.
 func (h pmixHost) Stdin(to []pmix.Proc, data []byte, eof bool) {
 	h.table.mu.Lock()
-	targets, far := h.table.targets(pmix.Proc{}, to), h.table.farTargets(pmix.Proc{}, to)
+	targets := h.table.targets(pmix.Proc{}, to)
 	h.table.mu.Unlock()
-	h.reportFar("a tool", "input", far)
 	for _, p := range targets {
 		h.input.push(p.id, data, eof)
 	}

@@ -278,17 +278,12 @@ func TestAbortOnNodes(t *testing.T) {
 	if e := nextOf(t, s, Failed); e.PE != 1 || e.By != "PE 0" {
 		t.Errorf("event %+v, want the end of PE 1 for PE 0", e)
 	}
-	want := "PE 0 asks for the end of PEs, 2 of which are on other nodes (the first is PE 2)"
-	if got := receive(t, "notice", c.said); !strings.Contains(got, want) {
-		t.Errorf("the user is told %q, want %q", got, want)
+	far := c.steps[1]
+	if own := far.clients.killOthers(all(0)[0], all(1, 2)); own != nil {
+		t.Error("a request of a PE of another node is an abort of the job")
 	}
-	pmixHost{s.clients}.Control(all(0)[0], all(2), server.ControlAction{Kill: true})
-	if got := receive(t, "notice", c.said); !strings.Contains(got, "PE 0 asks for control of PEs, 1 of which") {
-		t.Errorf("the user is told %q", got)
-	}
-	pmixHost{s.clients}.Stdin(all(2), []byte("x"), false)
-	if got := receive(t, "notice", c.said); !strings.Contains(got, "a tool asks for input") {
-		t.Errorf("the user is told %q", got)
+	if e := nextOf(t, far, Failed); e.PE != 2 || e.By != "PE 0" {
+		t.Errorf("event %+v, want the end of PE 2 for PE 0", e)
 	}
 }
 

@@ -32,7 +32,8 @@ type cleanup struct {
 // in the state of processes and namespaces.
 type jobControl struct {
 	*common
-	groups *groups
+	groups  *groups
+	errands *errands
 }
 
 // abort asks the host to end processes; no process at all stands for the caller's namespace.
@@ -42,17 +43,27 @@ func (ct *jobControl) abort(at caller, r *codec.AbortRequest) {
 		ct.refuse(at, codec.StatusErrBadParam, "abort: "+err.Error())
 		return
 	}
-	ct.condemn(at.process, procs, true)
-	ct.emit(action{kind: actAbort, proc: at.name, procs: procs, status: r.Status, text: r.Message})
-	ct.reply(at, codec.StatusSuccess)
+	ct.abortNear(at.name, procs, r)
+	if len(procs) == 0 || covers(procs, at.space) { // the host ends the whole job, on all nodes
+		ct.reply(at, codec.StatusSuccess)
+		return
+	}
+	ct.tellCondemned(at.name, procs, true)
+	ct.passOn(at, procs, &codec.AbortRequest{Status: r.Status, Message: r.Message, Procs: procs})
+}
+
+// abortNear asks the host to end the processes that are on this node.
+func (ct *jobControl) abortNear(from codec.Proc, procs []codec.Proc, r *codec.AbortRequest) {
+	ct.condemn(from, procs, true)
+	ct.emit(action{kind: actAbort, proc: from, procs: procs, status: r.Status, text: r.Message})
 }
 
 // condemn marks processes whose end was asked for, so that their ends can be told apart from failures. With aborts,
 // from asked for its own end along with others. A wildcard rank stands for a namespace, and no name at all for that of
 // from.
-func (ct *jobControl) condemn(from *process, targets []codec.Proc, aborts bool) {
+func (ct *jobControl) condemn(from codec.Proc, targets []codec.Proc, aborts bool) {
 	if len(targets) == 0 {
-		targets = []codec.Proc{{Nspace: from.name.Nspace, Rank: codec.RankWildcard}}
+		targets = []codec.Proc{{Nspace: from.Nspace, Rank: codec.RankWildcard}}
 	}
 	for _, name := range targets {
 		s := ct.spaces[name.Nspace]
@@ -63,7 +74,7 @@ func (ct *jobControl) condemn(from *process, targets []codec.Proc, aborts bool) 
 			if !name.Matches(p.name) {
 				continue
 			}
-			if aborts && p == from {
+			if aborts && p.name == from {
 				p.aborts = true
 			} else {
 				p.condemned = true
@@ -88,29 +99,49 @@ func (ct *jobControl) controlJob(at caller, r *codec.JobControlRequest) {
 			return
 		}
 	}
-	cleaning, err := readEpilog(r.Info)
-	do, err2 := readAction(r.Info)
-	if err := errors.Join(err, err2); err != nil {
-		ct.refuse(at, codec.StatusErrBadParam, "job control: "+err.Error())
-		return
+	acting, status, err := ct.controlNear(at.name, targets, r.Info)
+	switch {
+	case err != nil:
+		ct.refuse(at, status, "job control: "+err.Error())
+	case status != codec.StatusSuccess || !acting && namesWhole(targets):
+		ct.reply(at, status)
+	default:
+		if codec.Flag(r.Info, codec.KeyJobCtrlKill) || codec.Flag(r.Info, codec.KeyJobCtrlTerminate) {
+			ct.tellCondemned(at.name, targets, false)
+		}
+		ct.passOn(at, targets, &codec.JobControlRequest{Targets: targets, Info: r.Info})
 	}
-	acting := do != ControlAction{}
+}
+
+// namesWhole reports whether all names stand for namespaces. What is to be cleaned up after a namespace lies on the node of
+// the process that says so.
+func namesWhole(targets []codec.Proc) bool {
+	return !slices.ContainsFunc(targets, func(name codec.Proc) bool { return name.Rank != codec.RankWildcard })
+}
+
+// controlNear notes the paths to clean up after processes of this node, and asks the host to act on them. Acting is false
+// if there is nothing but paths.
+func (ct *jobControl) controlNear(from codec.Proc, targets []codec.Proc, infos []codec.Info) (acting bool, status codec.Status, err error) {
+	cleaning, err := readEpilog(infos)
+	do, err2 := readAction(infos)
+	if err := errors.Join(err, err2); err != nil {
+		return false, codec.StatusErrBadParam, err
+	}
+	acting = do != ControlAction{}
 	if !cleaning.empty() {
 		if status, err := ct.addEpilog(targets, cleaning); err != nil {
-			ct.refuse(at, status, "job control: "+err.Error())
-			return
+			return acting, status, err
 		}
 	} else if !acting {
-		ct.reply(at, codec.StatusErrNotSupported)
-		return
+		return false, codec.StatusErrNotSupported, nil
 	}
 	if acting {
 		if do.Kill || do.Terminate {
-			ct.condemn(at.process, targets, false)
+			ct.condemn(from, targets, false)
 		}
-		ct.emit(action{kind: actControl, proc: at.name, procs: targets, control: do})
+		ct.emit(action{kind: actControl, proc: from, procs: targets, control: do})
 	}
-	ct.reply(at, codec.StatusSuccess)
+	return acting, codec.StatusSuccess, nil
 }
 
 // mayControl reports whether a process may act on those of a namespace: its own, one that it spawned, and any namespace

@@ -110,6 +110,8 @@ func (es *errands) serveQuestion(ev event) {
 	switch {
 	case err != nil:
 		a.why = err.Error()
+	case m.op == opControl:
+		a = es.control.serveFar(&m)
 	default:
 		a = peerAnswer{status: codec.StatusErrNotSupported, why: fmt.Sprintf("question of kind %d, want one that a node serves", m.op)}
 	}
@@ -120,7 +122,48 @@ func (es *errands) serveQuestion(ev event) {
 func (es *errands) takeNews(ev event) {
 	m, err := parsePeerMessage(ev.payload)
 	if err == nil {
-		err = fmt.Errorf("news of kind %d, want one that a node takes", m.op)
+		switch m.op {
+		case opEvent:
+			err = es.events.raiseFar(&m)
+		case opCondemn:
+			es.control.condemn(m.proc, m.procs, m.flag)
+		case opInput:
+			es.emit(action{kind: actStdin, procs: m.procs, payload: m.body, flag: m.flag})
+		default:
+			err = fmt.Errorf("news of kind %d, want one that a node takes", m.op)
+		}
 	}
-	es.emit(action{kind: actRefused, status: codec.StatusErrBadParam, text: err.Error()})
+	if err != nil {
+		es.emit(action{kind: actRefused, status: codec.StatusErrBadParam, text: "news of another node: " + err.Error()})
+	}
+}
+
+// nodesOf returns the other nodes that processes are on, in order. A wildcard rank stands for a namespace. Known is false
+// if one of the processes is on no node that this server knows: a tool is known on its own node only.
+func (es *errands) nodesOf(procs []codec.Proc) (nodes []int, known bool) {
+	known = true
+	seen := map[int]bool{}
+	add := func(p *process) {
+		if node := int(p.place.Node); !p.local && !p.space.tool && !seen[node] {
+			seen[node] = true
+			nodes = append(nodes, node)
+		}
+	}
+	for _, name := range procs {
+		s := es.spaces[name.Nspace]
+		switch {
+		case s == nil:
+			known = false
+		case name.Rank == codec.RankWildcard:
+			for _, p := range s.procs {
+				add(p)
+			}
+		default:
+			if p := s.find(name.Rank); p != nil {
+				add(p)
+			}
+		}
+	}
+	slices.Sort(nodes)
+	return nodes, known
 }

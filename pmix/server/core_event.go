@@ -36,6 +36,7 @@ type events struct {
 	*common
 	groups  *groups
 	invites *invites
+	errands *errands
 }
 
 // want reports whether a process asked for an event.
@@ -118,7 +119,7 @@ func (es *events) notify(at caller, r *codec.NotifyRequest) {
 		es.refuse(at, status, fmt.Sprintf("notify event %v: %v", ev.Status, err))
 		return
 	}
-	if err := es.raise(ev); err != nil {
+	if err := es.announce(ev); err != nil {
 		es.refuse(at, codec.StatusErrBadParam, "notify event: "+err.Error())
 		return
 	}
@@ -141,14 +142,13 @@ func (es *events) checkRange(from *process, ev *codec.Event) error {
 	return nil
 }
 
-// raise delivers an event to every process that wants it now, and keeps it for those that will. The process that the
-// event comes from has handled it already.
+// raise delivers an event to every process of this node that wants it now, and keeps it for those that will. The process
+// that the event comes from has handled it already.
 func (es *events) raise(ev codec.Event) error {
 	if ev.Range == codec.RangeRM || ev.Range == codec.RangeProcLocal {
 		return nil
 	}
-	frame := codec.Notification{Status: ev.Status, Source: ev.Source, Info: ev.Info, Range: ev.Range}
-	body, err := frame.Append(nil)
+	body, err := packEvent(&ev)
 	if err != nil {
 		return err
 	}

@@ -35,6 +35,7 @@ func (l *listener) wants(p codec.Proc, channel codec.IOFChannel) bool {
 // core: Server.Output sends it by the table of listeners.
 type forwarding struct {
 	*common
+	errands   *errands
 	listeners []*listener // the table that the driver uses; each change makes a new one
 	last      uint64      // number of the last listener
 }
@@ -124,6 +125,11 @@ func (fw *forwarding) push(at caller, r *codec.IOFPushRequest) {
 	}
 	end := len(r.Data) == 0 || codec.Flag(r.Info, codec.KeyIOFComplete)
 	fw.emit(action{kind: actStdin, procs: r.Procs, payload: r.Data, flag: end})
+	if nodes, _ := fw.errands.nodesOf(r.Procs); fw.peered {
+		for _, node := range nodes {
+			fw.errands.tell(node, &peerMessage{op: opInput, procs: r.Procs, flag: end, body: r.Data})
+		}
+	}
 	fw.reply(at, codec.StatusSuccess)
 }
 

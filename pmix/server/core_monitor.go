@@ -158,5 +158,5 @@ func (ws *watches) raiseAlert(w *watch) {
 		ev.Info = []codec.Info{{Key: codec.KeyMonitorID, Value: codec.StringValue(w.id)}}
 	}
 	ev.Info = ev.Pack()
-	_ = ws.events.raise(ev) // nothing in it fails to pack
+	_ = ws.events.announce(ev) // nothing in it fails to pack
 }

@@ -33,12 +33,13 @@
 //	groups      core_group,                  Group_construct, _destruct,
 //	            core_participants            _leave
 //	invites     core_invite                  Group_invite, _join
-//	events      core_event, core_exit        Notify_event, Register_ and   evNotify
-//	                                         Deregister_event_handler
+//	events      core_event, core_event_far,  Notify_event, Register_ and   evNotify
+//	            core_exit                    Deregister_event_handler
 //	watches     core_monitor                 Process_monitor, Heartbeat
 //	queries     core_query, facts,           Query_info
 //	            core_query_jobs, attributes
-//	jobControl  core_control                 Abort, Job_control            evClosing                    actAbort actControl actCleanUp
+//	jobControl  core_control,                Abort, Job_control            evClosing                    actAbort actControl actCleanUp
+//	            core_control_far
 //	errands     core_errands, peers,         requests that other nodes     evAsked evAnswered evTold    actAsk actTell actServed
 //	            peer_message                 serve
 //	logText     core_log                     Log_data                                                   actLog

@@ -15,12 +15,20 @@ type peerOp uint8
 //	opRequest  board  question  the client          application                                       its request
 //	opGiveUp   board  news                          question
 //	opLifetime board  news      has ended, or none  application               it has ended here, too
+//	opEvent    nodes  news                                       targets                              the event
+//	opControl  nodes  question  the client                                                            its request
+//	opCondemn  nodes  news      the client                       who is to end  an abort
+//	opInput    nodes  news                                       receivers    it ends                 the input
 //
 // News of a lifetime also have the nodes on which the application has processes. No process has the rank undefined.
 const (
 	opRequest peerOp = iota + 1
 	opGiveUp
 	opLifetime
+	opEvent
+	opControl
+	opCondemn
+	opInput
 	peerOps // their number plus one
 )
 
