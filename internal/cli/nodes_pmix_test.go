@@ -18,7 +18,7 @@ func linesOf(j *job) []string {
 }
 
 // Processes of different nodes find each other by published names, and connect.
-func TestEmulatedNames(t *testing.T) {
+func TestEmulatedPublish(t *testing.T) {
 	t.Parallel()
 	program := testenv.CompileC(t, testenv.OpenMPI, filepath.Join("..", "..", "pmix", "server", "testdata", "names.c"))
 	j := start(t, "--emulate", "2", "-n", "2", program)
@@ -109,4 +109,21 @@ func TestEmulatedControl(t *testing.T) {
 	j = start(t, "--emulate", "3", "-n", "3", prog, "signal")
 	j.expect(0)
 	pauseAndResume(t, "--emulate", "2", "-n", "2", prog)
+}
+
+// Queries tell the states and pids of processes of all nodes.
+func TestEmulatedQueries(t *testing.T) {
+	t.Parallel()
+	program := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "query.c"), testenv.LibPMIx)
+	j := start(t, "--emulate", "2", "-n", "4", "--recover", program, "node1")
+	j.expect(3, "PE 3 (pid ", "exited with status 7")
+	want := []string{
+		"all: rank 0 on node0, state 6, its pid", "all: rank 1 on node0, state 6, its pid",
+		"all: rank 2 on node1, state 6, its pid", "all: rank 3 on node1, state 6, its pid",
+		"host: rank 2 on node1, state 6, its pid", "host: rank 3 on node1, state 6, its pid",
+		"job: 0", "last: state 6", "then: -404",
+	}
+	if got := linesOf(j); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

@@ -54,6 +54,7 @@ const (
 	ProcStateFailedToStart  uint8 = 53
 	ProcStateAbortedBySig   uint8 = 54
 	ProcStateTermWoSync     uint8 = 55
+	ProcStateCommFailed     uint8 = 56
 	ProcStateCalledAbort    uint8 = 58
 	ProcStateTermNonZero    uint8 = 62
 )

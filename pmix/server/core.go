@@ -48,7 +48,7 @@ func newCore(remote bool, second tick) *core {
 	c.invites = invites{common: base, groups: &c.groups, events: &c.events}
 	c.events = events{common: base, groups: &c.groups, invites: &c.invites, errands: &c.errands}
 	c.watches = watches{common: base, events: &c.events}
-	c.queries = queries{common: base, groups: &c.groups}
+	c.queries = queries{common: base, groups: &c.groups, errands: &c.errands}
 	c.control = jobControl{common: base, groups: &c.groups, errands: &c.errands}
 	c.errands = errands{
 		common: base, events: &c.events, control: &c.control, queries: &c.queries, forwarding: &c.forwarding,

@@ -110,6 +110,8 @@ func (es *errands) serveQuestion(ev event) {
 	switch {
 	case err != nil:
 		a.why = err.Error()
+	case m.op == opCensus:
+		a = es.queries.serveCensus(&m)
 	case m.op == opControl:
 		a = es.control.serveFar(&m)
 	default:

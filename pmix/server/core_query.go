@@ -18,7 +18,8 @@ const (
 // queries answers questions about jobs, processes, groups and the server.
 type queries struct {
 	*common
-	groups *groups
+	groups  *groups
+	errands *errands
 }
 
 // question is what the qualifiers of one query select.

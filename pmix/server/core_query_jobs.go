@@ -36,9 +36,9 @@ func (qs *queries) jobStatus(q *question) (codec.Value, bool) {
 	}
 	status := codec.StatusEventJobEnd
 	for _, p := range q.space.procs {
-		if !p.exited {
+		if failure, ended := p.end(); !ended {
 			status = codec.StatusSuccess
-		} else if failure, _ := p.describeEnd(p.exit); failure != codec.StatusSuccess {
+		} else if failure != codec.StatusSuccess {
 			return codec.StatusValue(failure), true
 		}
 	}
@@ -49,14 +49,14 @@ func (qs *queries) procTable(q *question) (codec.Value, bool) { return qs.listPr
 
 func (qs *queries) localProcTable(q *question) (codec.Value, bool) { return qs.listProcs(q, true) }
 
-// listProcs lists the processes of a job, all or those of this node.
+// listProcs lists the processes of a job, all or those of the node in question.
 func (qs *queries) listProcs(q *question, local bool) (codec.Value, bool) {
 	if q.space == nil {
 		return codec.Value{}, false
 	}
 	rows := []any{}
 	for _, p := range q.space.procs {
-		if p.local || !local {
+		if !local || q.space.tool || int(p.place.Node) == q.node {
 			rows = append(rows, p.row())
 		}
 	}
@@ -64,7 +64,7 @@ func (qs *queries) listProcs(q *question, local bool) (codec.Value, bool) {
 }
 
 func (p *process) row() codec.ProcInfo {
-	row := codec.ProcInfo{Proc: p.name, PID: uint32(p.pid), State: p.state()}
+	row := codec.ProcInfo{Proc: p.name, PID: uint32(p.processID()), State: p.state()}
 	job := p.space.job
 	if job == nil { // a tool
 		return row
@@ -77,6 +77,12 @@ func (p *process) row() codec.ProcInfo {
 }
 
 func (p *process) state() uint8 {
+	switch {
+	case p.exited && p.exit.nodeLost:
+		return codec.ProcStateCommFailed
+	case p.seen != nil && (p.seen.ended || !p.exited):
+		return p.seen.state
+	}
 	if !p.exited {
 		switch p.phase {
 		case phaseNew:
@@ -115,10 +121,10 @@ func (q *question) asked() *process {
 
 func (qs *queries) procPID(q *question) (codec.Value, bool) {
 	p := q.asked()
-	if p == nil || p.pid == 0 {
+	if p == nil || p.processID() == 0 {
 		return codec.Value{}, false
 	}
-	return codec.Value{Type: codec.TypePID, Data: uint32(p.pid)}, true
+	return codec.Value{Type: codec.TypePID, Data: uint32(p.processID())}, true
 }
 
 func (qs *queries) procState(q *question) (codec.Value, bool) {

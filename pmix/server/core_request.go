@@ -49,7 +49,7 @@ var handlers = [...]handler{
 	codec.CmdNotify:             serve(func(c *core, at caller, r *codec.NotifyRequest) { c.events.notify(at, r) }),
 	codec.CmdRegisterEvents:     serve(func(c *core, at caller, r *codec.RegisterEventsRequest) { c.events.register(at, r) }),
 	codec.CmdDeregisterEvents:   serve(func(c *core, at caller, r *codec.DeregisterEventsRequest) { c.events.deregister(at, r) }),
-	codec.CmdQuery:              serve(func(c *core, at caller, r *codec.QueryRequest) { c.queries.answerQuery(at, r) }),
+	codec.CmdQuery:              serve(func(c *core, at caller, r *codec.QueryRequest) { c.queries.askNodes(at, r) }),
 	codec.CmdLog:                serve(func(c *core, at caller, r *codec.LogRequest) { logText(&c.common, at, r) }),
 	codec.CmdAllocate:           nil,
 	codec.CmdJobControl:         serve(func(c *core, at caller, r *codec.JobControlRequest) { c.control.controlJob(at, r) }),

@@ -37,7 +37,8 @@
 //	            core_exit                    Deregister_event_handler
 //	watches     core_monitor                 Process_monitor, Heartbeat
 //	queries     core_query, facts,           Query_info
-//	            core_query_jobs, attributes
+//	            core_query_jobs, attributes,
+//	            core_query_far
 //	jobControl  core_control,                Abort, Job_control            evClosing                    actAbort actControl actCleanUp
 //	            core_control_far
 //	errands     core_errands, peers,         requests that other nodes     evAsked evAnswered evTold    actAsk actTell actServed

@@ -27,7 +27,8 @@ type process struct {
 	pid       int    // zero: unknown
 	issue     uint64 // shared.issue of the last shared answer that the process has got
 	exited    bool
-	exit      Exit // valid when exited
+	exit      Exit   // valid when exited
+	seen      *sight // what its node has said, for a process of another node; nil: nothing
 	events    registrations
 	epilog    epilog
 	aborts    bool // The process asked for its own end along with that of others.

@@ -19,6 +19,7 @@ type peerOp uint8
 //	opControl  nodes  question  the client                                                            its request
 //	opCondemn  nodes  news      the client                       who is to end  an abort
 //	opInput    nodes  news                                       receivers    it ends                 the input
+//	opCensus   nodes  question                                   whose state
 //
 // News of a lifetime also have the nodes on which the application has processes. No process has the rank undefined.
 const (
@@ -29,6 +30,7 @@ const (
 	opControl
 	opCondemn
 	opInput
+	opCensus
 	peerOps // their number plus one
 )
 
