@@ -127,3 +127,14 @@ func TestEmulatedQueries(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+// A group of processes of several nodes has one number.
+func TestEmulatedGroup(t *testing.T) {
+	t.Parallel()
+	program := testenv.CompileC(t, testenv.CC, filepath.Join("testdata", "group.c"), testenv.LibPMIx)
+	j := start(t, "--emulate", "4", "-n", "8", "--map-by", "node", program)
+	j.expect(0)
+	if got, want := linesOf(j), slices.Repeat([]string{"number 1"}, 8); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -206,12 +206,21 @@ func (fs *fences) finishLocal(f *fence) {
 	}
 }
 
-// packContribution packs this node's part of a fence that collects: the data that its participants show to other nodes.
+// packContribution packs this node's part of a fence: the data that its participants show to other nodes, if it collects,
+// and what a group needs that comes about.
 func (fs *fences) packContribution(f *fence) []byte {
-	if !f.collect {
-		return nil
-	}
 	var out []byte
+	if f.collect {
+		out = fs.packShown(f)
+	}
+	if f.id.Op == opConstruct {
+		return fs.groups.packPart(f, out)
+	}
+	return out
+}
+
+// packShown packs the data that the participants of this node show to other nodes.
+func (*fences) packShown(f *fence) (out []byte) {
 	for _, p := range f.procs {
 		if !p.local {
 			continue

@@ -144,15 +144,18 @@ func newGroup(id string, founders []*process) *group {
 // completeConstruct makes the group when all founders have joined, and answers them.
 func (gr *groups) completeConstruct(f *fence) {
 	g := f.group
-	for _, p := range f.procs {
-		if _, gone := p.gone(); !gone {
-			g.members = append(g.members, p)
+	if !f.spans {
+		for _, p := range f.procs {
+			if _, gone := p.gone(); !gone {
+				g.members = append(g.members, p)
+			}
+		}
+		if g.numbered {
+			g.context = gr.nextContext(f.procs)
 		}
 	}
 	r := codec.GroupReply{ContextID: codec.NoContextID}
 	if g.numbered {
-		gr.lastContext++
-		g.context = gr.lastContext
 		r.ContextID = g.context
 	}
 	r.Info = []codec.Info{{Key: codec.KeyGroupMembership, Value: codec.ProcsValue(names(g.members)...)}}
@@ -164,6 +167,11 @@ func (gr *groups) completeConstruct(f *fence) {
 	}
 	gr.fences.remove(f)
 	gr.add(g)
+	for _, p := range slices.Clone(g.members) {
+		if status, gone := p.gone(); gone { // since its node has handed in its part
+			gr.loseMember(g, p, status)
+		}
+	}
 }
 
 // add makes a group known, unless all its members have ended.
@@ -308,13 +316,7 @@ func (gr *groups) removeDead(p *process, status codec.Status) {
 			if !takesPart(g.members, p) {
 				continue
 			}
-			gr.removeMember(g, p)
-			if !g.tolerant {
-				g.broken = status
-			}
-			if g.notify {
-				gr.notifyMembers(g, codec.StatusGroupMemberFailed, p)
-			}
+			gr.loseMember(g, p, status)
 		}
 	}
 	gr.invites.removeDead(p)

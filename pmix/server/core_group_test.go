@@ -396,27 +396,3 @@ func TestUnfitInvitations(t *testing.T) {
 	w.request(0, invited("one more", first(1)))
 	w.expect("refused notify event PMIX_GROUP_INVITED: invitations to 256 groups are open already, want fewer than 256", "reply 0#618 ERR_OUT_OF_RESOURCE")
 }
-
-// Across nodes a construction is a fence like others. Only the numbers of groups would need more.
-func TestGroupAcrossNodes(t *testing.T) {
-	w := newWorld(t, twoNodes(0), true)
-	w.connect(0, 1)
-	w.log = nil
-	key := `construct;"g";job-1:*`
-	tolerant := yes(codec.KeyGroupFTCollective)
-	w.request(0, construct("g", ranks(codec.RankWildcard), tolerant))
-	w.request(1, construct("g", ranks(codec.RankWildcard), tolerant))
-	w.expect("fence " + key + "#1 0 bytes")
-	w.exit(1) // a process that has joined
-	w.exit(3)
-	w.step(event{kind: evFenceDone, fence: FenceID{FenceSet{opConstruct, "g", "job-1:*"}, 1}})
-	w.expect("reply 0#101 group 0 2")
-	w.request(0, destruct("g"))
-	w.expect(`fence destruct;"g";job-1:*#1 0 bytes`)
-	w.step(event{kind: evFenceDone, fence: FenceID{FenceSet{opDestruct, "g", "job-1:*"}, 1}})
-	w.expect("reply 0#102 ok")
-	w.request(0, construct("h", ranks(0, 2), yes(codec.KeyGroupAssignContextID)))
-	w.expect(`fence construct;"h";job-1:0,2#1 ERR_NOT_SUPPORTED`)
-	w.step(event{kind: evFenceDone, fence: FenceID{FenceSet{opConstruct, "h", "job-1:0,2"}, 1}, status: codec.StatusErrNotSupported})
-	w.expect("reply 0#103 ERR_NOT_SUPPORTED")
-}

@@ -168,7 +168,7 @@ func TestCalledConstructionSparesTheDead(t *testing.T) {
 		id := FenceID{FenceSet{opConstruct, "g", "job-1:0,2"}, 1}
 		w.step(event{kind: evFenceCalled, fence: id, procs: []codec.Proc{first(0), first(2)}, flag: spares})
 		if spares {
-			w.expect(`fence construct;"g";job-1:0,2#1 0 bytes`)
+			w.expect(`fence construct;"g";job-1:0,2#1 5 bytes`)
 		} else {
 			w.expect(`fence construct;"g";job-1:0,2#1 ERR_PROC_TERM_WO_SYNC`)
 		}
@@ -189,7 +189,7 @@ func TestRemovedJobLeavesOthersCounts(t *testing.T) {
 	w.step(event{kind: evRemoveJob, proc: second(0)})
 	w.log = nil
 	w.request(0, construct(id, ranks(0, 2)))
-	w.expect(`fence construct;"x;job-2:";job-1:0,2#2 0 bytes`)
+	w.expect(`fence construct;"x;job-2:";job-1:0,2#2 14 bytes`)
 }
 
 // A lost node is one event about all of its processes, once. What needs them fails, as after their ends.

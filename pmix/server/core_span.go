@@ -153,9 +153,6 @@ func (fs *fences) waitForAny(set FenceSet, procs []*process) bool {
 func (fs *fences) decidePart(f *fence) {
 	if f.part == partOpen {
 		f.part = partDue
-		if f.group != nil && f.group.numbered && f.cause == codec.StatusSuccess {
-			f.cause = codec.StatusErrNotSupported // the nodes would have to agree on a number
-		}
 	}
 	fs.handInNext(f.id.FenceSet)
 }
@@ -190,7 +187,11 @@ func (fs *fences) endByAnswer(ev event) {
 		return // success of all, without this node's: the driver is wrong
 	}
 	f.part = partDone
-	if status == codec.StatusSuccess {
+	switch {
+	case status != codec.StatusSuccess:
+	case f.id.Op == opConstruct:
+		status = fs.groups.readParts(f, ev.payload)
+	default:
 		status = fs.gets.storeCollected(ev.payload)
 	}
 	switch {

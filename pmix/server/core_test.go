@@ -61,7 +61,7 @@ func (w *world) step(ev event) []action {
 	ev.now = w.now
 	out := w.core.Step(ev, nil)
 	for _, a := range out {
-		if w.carry != nil && (a.kind == actAsk || a.kind == actTell || a.kind == actServed) {
+		if w.carry != nil && (a.kind == actAsk || a.kind == actTell || a.kind == actServed || a.kind == actFence) {
 			w.carry(a)
 			continue
 		}

@@ -30,7 +30,7 @@
 //	published   core_publish, desk, terms    Publish, Lookup, Unpublish
 //	spawns      core_spawn                   Spawn                         evSpawned                    actSpawn
 //	forwarding  core_iof                     IOF_pull, _push, _deregister                               actListen actStdin
-//	groups      core_group,                  Group_construct, _destruct,
+//	groups      core_group, core_group_far,  Group_construct, _destruct,
 //	            core_participants            _leave
 //	invites     core_invite                  Group_invite, _join
 //	events      core_event, core_event_far,  Notify_event, Register_ and   evNotify

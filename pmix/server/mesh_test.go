@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/goshmem/goshmem/pmix/codec"
@@ -15,12 +16,14 @@ type mesh struct {
 	requests map[uint64]func([]byte)
 	last     uint64
 	dead     map[int]bool
+	parts    map[FenceID]map[int]action // what the nodes have handed in
+	between  func()                     // happens once all parts of a fence are there, before it ends
 }
 
 // newMesh returns a job on n nodes whose processes are all connected.
 func newMesh(t *testing.T, n int) *mesh {
 	t.Helper()
-	m := &mesh{t: t, board: NewBoard(), requests: map[uint64]func([]byte){}, dead: map[int]bool{}}
+	m := &mesh{t: t, board: NewBoard(), requests: map[uint64]func([]byte){}, dead: map[int]bool{}, parts: map[FenceID]map[int]action{}}
 	t.Cleanup(m.board.Close)
 	for me := range n {
 		w := newWorld(t, spread(n, uint32(me)), true)
@@ -50,6 +53,8 @@ func spread(n int, this uint32) JobLayout {
 // carry carries what a node asks, answers or tells.
 func (m *mesh) carry(from int, a action) {
 	switch {
+	case a.kind == actFence:
+		m.meet(from, a)
 	case a.kind == actServed:
 		reply := m.requests[a.request]
 		delete(m.requests, a.request)
@@ -80,6 +85,37 @@ func (m *mesh) carry(from int, a action) {
 				w.step(event{kind: evTold, payload: a.payload})
 			}
 		}
+	}
+}
+
+// meet takes a node's part of a fence. When the nodes of all participants have handed theirs in, the fence ends on all of
+// them.
+func (m *mesh) meet(from int, a action) {
+	if m.parts[a.fence] == nil {
+		m.parts[a.fence] = map[int]action{}
+	}
+	m.parts[a.fence][from] = a
+	ev := event{kind: evFenceDone, fence: a.fence}
+	var nodes []int
+	for node := range m.worlds {
+		if !slices.ContainsFunc(a.procs, func(p codec.Proc) bool { return int(p.Rank/2) == node }) {
+			continue
+		}
+		nodes = append(nodes, node)
+		part, there := m.parts[a.fence][node]
+		if !there {
+			return
+		}
+		if ev.status == codec.StatusSuccess {
+			ev.status = part.status
+		}
+		ev.payload = append(ev.payload, part.payload...)
+	}
+	if m.between != nil {
+		m.between()
+	}
+	for _, node := range nodes {
+		m.worlds[node].step(ev)
 	}
 }
 
