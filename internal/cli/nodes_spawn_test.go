@@ -37,6 +37,33 @@ func TestEmulatedMPISpawn(t *testing.T) {
 	}
 }
 
+// The info of MPI_Comm_spawn says on which hosts the processes run.
+func TestEmulatedMPISpawnOnHosts(t *testing.T) {
+	t.Parallel()
+	program := testenv.CompileC(t, testenv.OpenMPI, filepath.Join("testdata", "placed.c"))
+	for _, x := range []struct {
+		request string
+		hosts   []string // by rank
+	}{
+		{"3 host node0:1,node2:2", []string{"node0", "node2", "node2"}},
+		{"3 map_by node", []string{"node0", "node1", "node2"}},
+		{"2 npernode 1", []string{"node0", "node1"}},
+		{"4 rank_by node", []string{"node0", "node1", "node2", "node0"}},
+	} {
+		j := start(t, slices.Concat([]string{"--host", "node0:2,node1:2,node2:2", "--launch", "local", "-n", "3", "--map-by", "node", program}, strings.Fields(x.request))...)
+		j.expect(0)
+		var want []string
+		for rank, host := range x.hosts {
+			want = append(want, fmt.Sprintf("%d: %s", rank, host))
+		}
+		if got := lines(j.stdout.String()); !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", x.request, got, want)
+		}
+	}
+	j := start(t, "--emulate", "2", "-n", "2", program, "1", "host", "node7")
+	j.expect(50, "spawn for PE 0: ", "host node7, want one of the hosts of this job: node0, node1")
+}
+
 // PEs of any node spawn jobs, which go to all nodes, inherit from their spawner, and are waited for.
 func TestEmulatedSpawn(t *testing.T) {
 	t.Parallel()

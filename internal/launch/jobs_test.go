@@ -65,14 +65,14 @@ func TestPlaceApps(t *testing.T) {
 		err  string
 	}{
 		{programs(2), []int{1, 1, 1}, []int{0, 1}, ""},
-		{programs(3), []int{1, 1, 1}, []int{0, 0, 0}, ""},
+		{programs(3), []int{1, 1, 1}, []int{0, 0, 1}, ""},
 		{programs(4), []int{2, 2, 1}, []int{0, 0, 1, 1}, ""},
 		{programs(1, 1, 1), []int{3, 4, 2}, []int{0, 0, 0}, ""},
-		{programs(1, 1, 1), []int{3, 3, 2}, []int{0, 0, 0}, ""},
-		{programs(1, 1), []int{3, 3, 1}, []int{0, 1}, ""},
-		{programs(1, 1), []int{1, 1, 1}, []int{0, 1}, ""},
+		{programs(1, 1), []int{4, 3, 2}, []int{1, 0}, ""},
+		{programs(1), []int{20, 20, 9}, []int{2}, ""},
 		{programs(2), []int{-1, 1, 0}, []int{1, 2}, ""},
 		{on(daemon.Placing{Hosts: "c,b"}, 2), []int{0, 0, 0}, []int{2, 1}, ""},
+		{programs(1, 1), []int{1, 1, 1}, []int{0, 1}, ""},
 		{on(daemon.Placing{Hosts: "b:2"}, 4), []int{1, 1, 1}, []int{1, 1, 1, 1}, ""},
 		{on(daemon.Placing{MapBy: "node"}, 3), []int{0, 0, 0}, []int{0, 1, 2}, ""},
 		{on(daemon.Placing{MapBy: "ppr:1:node"}, 2), []int{0, 0, 0}, []int{0, 1}, ""},
@@ -84,7 +84,7 @@ func TestPlaceApps(t *testing.T) {
 		{on(daemon.Placing{MapBy: "moon"}, 2), []int{0, 0, 0}, nil, `map by "moon"`},
 		{on(daemon.Placing{MapBy: "slot:nooversubscribe"}, 2), []int{2, 2, 1}, nil, "not enough slots"},
 		{on(daemon.Placing{RankBy: "moon"}, 2), []int{0, 0, 0}, nil, "rank by "},
-		{programs(40), []int{0, 0, 0}, nil, "want at most 8 of a job"},
+		{programs(40), []int{0, 0, 0}, nil, "want at most 8"},
 	} {
 		got, err := placeApps(x.apps, hosts, x.used, 8)
 		if !slices.Equal(got, x.want) || (err == nil) != (x.err == "") || err != nil && !strings.Contains(err.Error(), x.err) {

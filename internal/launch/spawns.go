@@ -106,55 +106,56 @@ func (s *spawns) layOut(c *Cluster, r *daemon.SpawnRequest) (*daemon.FurtherJob,
 	return j, nil
 }
 
-// placeApps returns the index of the node for each PE of some programs. Used are the PEs that hosts have already, -1 for a
-// host that is lost. Slots that are free are filled first. If there are too few, all hosts get more slots in proportion,
-// unless the request forbids that.
+// placeApps returns the index of the node for each PE of some programs, which are placed one after the other. Used are the
+// PEs that hosts have already, -1 for a host that is lost. Slots that are free are filled first, then PEs go to the hosts
+// in turn. If no slot is free, all hosts get more slots in proportion. The request may forbid both.
 func placeApps(apps []daemon.SpawnApp, hosts []plan.Host, used []int, mostOnNode int) (homes []int, err error) {
-	given := &plan.Allocation{From: "the hosts of this job"}
-	job := &plan.Job{Given: given, Over: plan.OverAllowed}
-	index := map[string]int{} // by name of the host: the node
-	for node := range hosts {
-		if used[node] >= 0 {
-			given.Hosts = append(given.Hosts, hosts[node])
-			job.Used = append(job.Used, used[node])
-			index[hosts[node].Name] = node
-		}
-	}
+	job := &plan.Job{Over: plan.OverAllowed}
 	if err := setPlacing(job, apps); err != nil {
 		return nil, err
 	}
-	if job.Over == plan.OverAllowed {
-		n := 0
-		for i := range apps {
-			n += apps[i].NPEs
+	var present []plan.Host
+	var nodes []int           // by index in present
+	index := map[string]int{} // by name: the index in present
+	for node := range hosts {
+		if used[node] >= 0 {
+			index[hosts[node].Name] = len(present)
+			present, nodes, job.Used = append(present, hosts[node]), append(nodes, node), append(job.Used, used[node])
 		}
-		addSlots(given.Hosts, job.Used, n)
 	}
-	l, err := job.Lay()
-	if err != nil {
-		return nil, err
-	}
-	for _, at := range l.Homes {
-		homes = append(homes, index[l.Nodes[at].Host.Name])
-	}
-	for i := range l.Nodes {
-		if n := len(l.Nodes[i].PEs); n > mostOnNode {
-			return nil, fmt.Errorf("%d PEs on %s, want at most %d of a job", n, l.Nodes[i].Host.Name, mostOnNode)
+	programs, own := job.Apps, make([]int, len(present))
+	for i := range programs {
+		given := &plan.Allocation{Hosts: slices.Clone(present), From: "the hosts of this job"}
+		if job.Over == plan.OverAllowed {
+			addSlots(given.Hosts, job.Used)
+		}
+		job.Apps, job.Given = programs[i:i+1], given
+		l, err := job.Lay()
+		if err != nil {
+			return nil, err
+		}
+		for _, home := range l.Homes {
+			at := index[l.Nodes[home].Host.Name]
+			homes = append(homes, nodes[at])
+			job.Used[at]++
+			if own[at]++; own[at] > mostOnNode {
+				return nil, fmt.Errorf("more PEs on %s than a node takes of a job, want at most %d", present[at].Name, mostOnNode)
+			}
 		}
 	}
 	return homes, nil
 }
 
-// addSlots multiplies the slots of hosts until n more PEs find room, or hosts take no more.
-func addSlots(hosts []plan.Host, used []int, n int) {
+// addSlots multiplies the slots of hosts until one is free, or hosts take no more PEs. So jobs that come one after the other
+// are spread over the hosts.
+func addSlots(hosts []plan.Host, used []int) {
 	own := slices.Clone(hosts)
 	for factor := 2; ; factor++ {
-		free, grows := 0, false
+		grows := false
 		for i := range hosts {
-			free += max(0, hosts[i].Slots-used[i])
-		}
-		if free >= n {
-			return
+			if hosts[i].Slots > used[i] {
+				return
+			}
 		}
 		for i := range hosts {
 			slots := own[i].Slots * factor
