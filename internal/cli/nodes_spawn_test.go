@@ -47,6 +47,7 @@ func TestEmulatedMPISpawnOnHosts(t *testing.T) {
 	}{
 		{"3 host node0:1,node2:2", []string{"node0", "node2", "node2"}},
 		{"3 map_by node", []string{"node0", "node1", "node2"}},
+		{"2 host node2,node1", []string{"node2", "node1"}}, // parents and children find each other by published data
 		{"2 npernode 1", []string{"node0", "node1"}},
 		{"4 rank_by node", []string{"node0", "node1", "node2", "node0"}},
 	} {
