@@ -26,6 +26,8 @@ type nodeFlags struct {
 	emulate       string
 	launch        string
 	launchTimeout string
+	launchRadix   int
+	launchFlat    bool
 	prefix        string
 	network       string
 	portRange     string
@@ -36,11 +38,16 @@ func (f *nodeFlags) registerNodes(fs *pflag.FlagSet) {
 	fs.StringVar(&f.emulate, "emulate", "", "let this machine stand for `N` nodes, node0 and so on: a daemon for each, as on a cluster")
 	fs.StringVar(&f.launch, "launch", "", "how daemons are started on other hosts: `ssh`; srun, the default in a job of Slurm;\nexec:COMMAND, to which the daemon's command is appended, and in which {host} is the host")
 	fs.StringVar(&f.launchTimeout, "launch-timeout", "30", "how long a daemon may take to report itself: seconds, or 90s, 5m")
+	fs.IntVar(&f.launchRadix, "launch-radix", defaultRadix, "how many daemons oshrun starts by itself, and each daemon of others: `N`; not with srun, which starts all")
+	fs.BoolVar(&f.launchFlat, "launch-flat", false, "let oshrun start all daemons by itself: where nodes have no ssh to each other")
 	fs.StringVar(&f.prefix, "prefix", "", "where oshrun is on other hosts: `DIR`/bin/oshrun; by default where it is here")
 	fs.StringVar(&f.network, "interface", "", "let daemons use this `network` alone: eth0, or 10.0.0.0/8")
 	fs.StringVar(&f.portRange, "port-range", "", "listen at a port of `LOW-HIGH` alone")
 	fs.StringVar(&f.lease, "lease", "10", "how long a node may be out of reach before it is lost: seconds, or 30s, 1m")
 }
+
+// defaultRadix is the default of --launch-radix: two levels have a thousand nodes. Tests have more levels of fewer.
+var defaultRadix = 32
 
 // emulation returns the nodes that this machine stands for, with slots for all PEs. Count returns
 // how many PEs there are on a number of nodes.
@@ -77,6 +84,9 @@ func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
 	if err == nil && cfg.Agent.Logins {
 		cfg.Here, err = agentHere()
 	}
+	if err == nil {
+		cfg.Radix, err = f.radix()
+	}
 	if err != nil {
 		return err
 	}
@@ -88,6 +98,17 @@ func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
 	}
 	o.Starter = nodes.Starter{Config: cfg}
 	return nil
+}
+
+// radix returns how many daemons each daemon starts; 0: none.
+func (f *nodeFlags) radix() (int, error) {
+	switch {
+	case f.launchRadix < 1:
+		return 0, usagef("--launch-flat", "--launch-radix: %d, want 1 or more", f.launchRadix)
+	case f.launchFlat:
+		return 0, nil
+	}
+	return f.launchRadix, nil
 }
 
 // leastLease bounds --lease: a daemon that is busy for a moment must not be taken for lost.

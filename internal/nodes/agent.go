@@ -111,18 +111,19 @@ func (t *tail) String() string {
 	return string(bytes.TrimSpace(t.text))
 }
 
-// agentProcess is a launch agent that runs.
+// agentProcess is a launch agent, a process here or on the node of another daemon.
 type agentProcess struct {
 	where string // the host, or how many there are
 	argv  []string
-	cmd   *exec.Cmd
 	said  *tail
+	kill  func()        // ends the agent, which may have ended; its daemon ends when it finds that the front end does not answer any more
 	ended chan struct{} // closed when it has ended and is reaped
 	err   error         // how it ended; set before ended is closed
+	once  sync.Once     // of finish
 }
 
-// start starts the daemon of a node, or of all nodes.
-func (a Agent) start(node int, hosts []plan.Host, handover []byte) (*agentProcess, error) {
+// newAgentProcess returns the launch agent of a node, or of all nodes, which is not started.
+func (a Agent) newAgentProcess(node int, hosts []plan.Host) (*agentProcess, error) {
 	argv, err := a.argv(node, hosts)
 	if err != nil {
 		return nil, err
@@ -131,21 +132,36 @@ func (a Agent) start(node int, hosts []plan.Host, handover []byte) (*agentProces
 	if a.All {
 		p.where = fmt.Sprintf("%d hosts", len(hosts))
 	}
-	p.cmd = exec.Command(argv[0], argv[1:]...)
-	p.cmd.Stdin = bytes.NewReader(handover)
-	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
-	p.cmd.WaitDelay = time.Second           // what the agent leaves behind may hold its output open
-	p.cmd.SysProcAttr = xunix.LastingAttr() // signals of the user's terminal go to the front end alone
-	if err := p.cmd.Start(); err != nil {
-		return nil, &AgentError{Where: p.where, Argv: argv, Err: err}
-	}
-	go func() {
-		defer close(p.ended)
-		if err := p.cmd.Wait(); !errors.Is(err, exec.ErrWaitDelay) {
-			p.err = err
-		}
-	}()
 	return p, nil
+}
+
+// start starts the agent as a process of this machine.
+func (p *agentProcess) start(handover []byte) error {
+	cmd := exec.Command(p.argv[0], p.argv[1:]...)
+	cmd.Stdin = bytes.NewReader(handover)
+	cmd.Stdout, cmd.Stderr = p.said, p.said
+	cmd.WaitDelay = time.Second           // what the agent leaves behind may hold its output open
+	cmd.SysProcAttr = xunix.LastingAttr() // signals of the user's terminal go to the front end alone
+	if err := cmd.Start(); err != nil {
+		return p.explain(err)
+	}
+	p.kill = func() { _ = cmd.Process.Kill() }
+	go func() {
+		err := cmd.Wait()
+		if errors.Is(err, exec.ErrWaitDelay) {
+			err = nil
+		}
+		p.finish(err)
+	}()
+	return nil
+}
+
+// finish notes that the agent has ended. The first call counts.
+func (p *agentProcess) finish(err error) {
+	p.once.Do(func() {
+		p.err = err
+		close(p.ended)
+	})
 }
 
 // failure returns what is to be said of an agent that has ended before its time.
@@ -164,9 +180,6 @@ func (p *agentProcess) failure() error {
 func (p *agentProcess) explain(err error) error {
 	return &AgentError{Where: p.where, Argv: p.argv, Err: err, Said: p.said.String()}
 }
-
-// kill ends the agent. Its daemon ends when it finds that the front end does not answer any more.
-func (p *agentProcess) kill() { _ = p.cmd.Process.Kill() } // it may have ended
 
 // end returns when the agent has ended. An agent that has not ended by itself after that time is killed.
 func (p *agentProcess) end(after time.Duration) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -24,6 +25,7 @@ import (
 type nodeDaemon struct {
 	link   *control.Link
 	server *remote.Server
+	branch branch
 	logger zerolog.Logger
 	over   chan struct{} // closed when the front end is done with the node, or is lost
 	end    sync.Once
@@ -74,12 +76,23 @@ func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) erro
 		return fmt.Errorf("front end: %w", err)
 	}
 	d.server = remote.NewServer(d.link, d.startStep)
+	d.branch.send = d.link.Send
 	d.link.Start(control.Handler{Take: d.take, Bye: func() { d.finish(nil) }, Lost: d.finish})
 	d.await()
 	d.server.Lost(errors.Join(errors.New("the front end has gone"), d.err))
 	<-d.server.Done()
+	d.branch.close(d.patience())
 	_ = d.link.Close(closeWithin) // the front end has gone, or has closed it
 	return d.err
+}
+
+// patience is how long the agents that this daemon has started may take to end: their daemons have been told to, or find
+// out by themselves that the front end is lost.
+func (d *nodeDaemon) patience() time.Duration {
+	if d.err == nil {
+		return closeWithin / 2 // the front end waits for this daemon
+	}
+	return 2 * closeWithin
 }
 
 // await returns when the front end is done with the node, or is lost, or the server has failed: then no further request of
@@ -112,7 +125,7 @@ func (d *nodeDaemon) finish(err error) {
 
 // startStep starts the step of this node.
 func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (daemon.Node, error) {
-	cfg.OwnsChildren = true
+	cfg.OwnsChildren = !d.branch.isUsed() // agents are no PEs, and neither are daemons that they leave behind
 	var w *ways
 	if len(cfg.Share.Hosts) > 1 {
 		var err error
@@ -172,6 +185,16 @@ func (d *nodeDaemon) homeOf(s daemon.Share, p codec.Proc) (node int, ok bool) {
 
 // take takes a frame of the front end, or of another node by way of it.
 func (d *nodeDaemon) take(f wire.Frame) {
+	switch f.Kind {
+	case wire.KindStartAgent:
+		if err := d.branch.start(f); err != nil {
+			d.logger.Error().Err(err).Msg("agent of another node")
+		}
+		return
+	case wire.KindKillAgent:
+		d.branch.kill(int(f.Stream))
+		return
+	}
 	d.mu.Lock()
 	w := d.ways
 	if f.Kind == wire.KindNodeDead && w == nil {

@@ -1,7 +1,8 @@
 // Package nodes starts the daemons of a job's nodes and connects them.
 //
 // The front end is the root. It starts a process "oshrun daemon" for each node by a launch
-// agent: a local process, ssh, srun, or any command that passes standard input on. What a daemon
+// agent: a local process, ssh, srun, or any command that passes standard input on. Daemons start
+// the agents of other nodes by its order, so that there are not too many at one place. What a daemon
 // needs to find the front end is its standard input (Handover). The daemon dials the front end over
 // TLS (package control). From then on it is a launch.Node of the front end: a remote.Client there, a
 // remote.Server here.

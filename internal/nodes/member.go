@@ -19,49 +19,68 @@ type member struct {
 	root           *root
 	index          int
 	host           string
+	parent         *member       // whose daemon starts the agent; nil: the front end does
 	agent          *agentProcess // nil: not started
 
 	joined chan struct{} // closed when the daemon has reported itself
 
 	mu      sync.Mutex
-	link    *control.Link // nil until the daemon has reported itself
-	closing bool          // the daemon is told to end
-	lost    error         // why the node is lost; nil: it is not
-	once    sync.Once     // of Close
-	err     error         // what Close returns
+	link    *control.Link         // nil until the daemon has reported itself
+	closing bool                  // the daemon is told to end
+	lost    error                 // why the node is lost; nil: it is not
+	started map[int]*agentProcess // by node: the agents that the daemon has started; nil: none
+	once    sync.Once             // of Close
+	err     error                 // what Close returns
+
+	holds int // the node itself and its children, as long as they are not ended; the lock of root guards it
 }
 
-// startDaemon starts the daemon, and returns when it has reported itself.
+// startDaemon starts the daemon, and returns when it has reported itself. The daemon of the parent starts the agent, if it
+// can.
 func (m *member) startDaemon(ctx context.Context) error {
 	h := m.root.handover(m.index)
+	if m.parent != nil {
+		select {
+		case <-m.parent.joined:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if !m.root.isFlat() {
+			err := m.startFar(ctx, h.Append(nil))
+			if err == nil || ctx.Err() != nil {
+				return err
+			}
+			m.root.flatten(m.parent.host, err)
+		}
+	}
 	agent, err := m.root.startAgent(m.index, h.Append(nil))
 	if err != nil {
 		return err
 	}
-	return m.awaitDaemon(ctx, agent)
+	return m.awaitDaemon(ctx, agent, m.root.cfg.Within)
 }
 
 // detachWithin is how long a daemon may take to report itself after its agent has ended well: some agents leave it to
 // itself.
 const detachWithin = 5 * time.Second
 
-// awaitDaemon returns when the daemon that an agent starts has reported itself.
-func (m *member) awaitDaemon(ctx context.Context, agent *agentProcess) error {
+// awaitDaemon returns when the daemon that an agent starts has reported itself, which has to be within that time.
+func (m *member) awaitDaemon(ctx context.Context, agent *agentProcess, within time.Duration) error {
 	m.agent = agent
-	go m.watchAgent()
-	late := time.NewTimer(m.root.cfg.Within)
+	late := time.NewTimer(within)
 	defer late.Stop()
 	ended := agent.ended
 	for {
 		select {
 		case <-m.joined:
+			go m.watchAgent(agent)
 			return nil
 		case <-ended:
 			if agent.err != nil {
 				return agent.failure()
 			}
 			ended = nil
-			late.Reset(min(detachWithin, m.root.cfg.Within))
+			late.Reset(min(detachWithin, within))
 		case <-late.C:
 			if ended == nil {
 				return agent.failure()
@@ -75,13 +94,8 @@ func (m *member) awaitDaemon(ctx context.Context, agent *agentProcess) error {
 
 // watchAgent loses the node when its agent has ended and its link is broken, or breaks soon. A daemon that has ended
 // closes its connection. One whose agent was cut off, or has left it to itself, does not: then the node goes on.
-func (m *member) watchAgent() {
-	<-m.agent.ended
-	select {
-	case <-m.joined: // maybe later than that
-	case <-m.root.over:
-		return
-	}
+func (m *member) watchAgent(agent *agentProcess) {
+	<-agent.ended
 	m.mu.Lock()
 	l := m.link
 	m.mu.Unlock()
@@ -97,12 +111,12 @@ func (m *member) watchAgent() {
 			closing := m.closing
 			m.mu.Unlock()
 			if !closing {
-				m.lose(m.agent.failure())
+				m.lose(agent.failure())
 				l.Abort()
 			}
 			return
 		case <-late.C:
-			m.root.logger.Warn().Str("host", m.host).Err(m.agent.failure()).Msg("the launch agent has ended, the daemon goes on")
+			m.root.logger.Warn().Str("host", m.host).Err(agent.failure()).Msg("the launch agent has ended, the daemon goes on")
 			return
 		case <-l.Done():
 			return
@@ -150,9 +164,12 @@ func (m *member) send(f wire.Frame) {
 // take takes a frame of the daemon. One that is not understood loses the node.
 func (m *member) take(f wire.Frame) {
 	var err error
-	if f.Kind == wire.KindRelay {
+	switch f.Kind {
+	case wire.KindRelay:
 		err = m.root.relay(m.index, f)
-	} else {
+	case wire.KindAgentEnded:
+		err = m.takeAgentEnd(f)
+	default:
 		m.Take(f)
 		err = m.Err()
 	}
@@ -181,7 +198,12 @@ func (m *member) giveUp(err error) bool {
 	if first {
 		m.lost = err
 	}
+	started := m.started
+	m.started = nil
 	m.mu.Unlock()
+	for _, agent := range started { // what becomes of them is not known
+		agent.finish(fmt.Errorf("the daemon that has started it, on %s, is lost", m.host))
+	}
 	if first && c != nil {
 		c.Lost(err)
 	}
@@ -210,29 +232,48 @@ func (m *member) closeRest() error {
 	return err
 }
 
-// Close closes the node, and returns when its daemon has ended, or has not within a second and was killed. A daemon whose
-// agent has started those of other nodes, too, may end later.
+// Close closes the node, and returns when its daemon has ended, or has not within a second and was killed. A daemon that
+// has started the agents of other nodes ends after the last of these: Close does not wait for that.
 func (m *member) Close() error {
 	m.once.Do(func() {
-		m.err = m.close()
-		m.root.leave()
+		m.mu.Lock()
+		m.closing = true
+		closes := m.link != nil
+		m.mu.Unlock()
+		if closes {
+			m.err = m.Client.Close()
+		}
+		m.release()
 	})
 	return m.err
 }
 
-func (m *member) close() (err error) {
+// release ends the daemon if neither the node nor its children need it, and then those of its parents.
+func (m *member) release() {
+	for ; m != nil; m = m.parent {
+		m.root.mu.Lock()
+		m.holds--
+		needed := m.holds > 0
+		m.root.mu.Unlock()
+		if needed {
+			return
+		}
+		m.end()
+		m.root.leave()
+	}
+}
+
+// end ends the daemon.
+func (m *member) end() {
 	m.mu.Lock()
 	l := m.link
-	m.closing = true
 	m.mu.Unlock()
 	if l != nil {
-		err = m.Client.Close()
 		_ = l.Close(closeWithin) // a daemon that is gone does not say goodbye, and Client.Close has said so
 	}
 	if m.agent != nil && !m.root.cfg.Agent.All {
 		m.agent.end(m.patience())
 	}
-	return err
 }
 
 // patience is how long the agent of a node that was closed may take to end. Without a link there is nothing that could

@@ -28,6 +28,7 @@ type Config struct {
 	Agent    Agent
 	Here     Agent             // starts the daemon on this machine, if it is one of the hosts; zero: Agent does
 	Emulated bool              // the nodes share this machine's kernel
+	Radix    int               // how many agents the front end starts, and each daemon; 0: the front end starts all
 	Addrs    []netip.Addr      // at which the front end listens
 	Ports    control.PortRange // of which it takes one for each address; zero: any
 	Within   time.Duration     // how long a daemon may take to report itself
@@ -54,8 +55,9 @@ func (s Starter) Start(ctx context.Context, l launch.Span, cfg daemon.Config, ho
 	ours := hooks(0) // for what is said of no node in particular
 	r := &root{cfg: s.Config, secret: control.NewSecret(), hosts: l.Hosts, here: l.Here, logger: ours.Logger, notice: ours.Notice, over: make(chan struct{})}
 	for i := range l.Hosts {
-		r.members = append(r.members, &member{root: r, index: i, host: l.Hosts[i].Name, joined: make(chan struct{})})
+		r.members = append(r.members, &member{root: r, index: i, host: l.Hosts[i].Name, joined: make(chan struct{}), holds: 1})
 	}
+	r.plantTree()
 	r.open = len(r.members)
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
@@ -90,13 +92,14 @@ type root struct {
 	logger   zerolog.Logger
 	notice   func(text string)       // takes what the user should know
 	cancel   context.CancelCauseFunc // ends the start; the first cause is what the user is told
-	over     chan struct{}           // closed when the last member is closed
+	over     chan struct{}           // closed when the last daemon is ended
 	board    *courier.Root           // published data of PMIx clients
 
 	mu     sync.Mutex
-	open   int             // members that are not closed; at 0 the listener is closed
+	open   int             // members whose daemons are not ended; at 0 the listener is closed
 	agents []*agentProcess // that were started
 	killed bool            // no agent is started any more
+	flat   bool            // a daemon could not start the agent of another: the front end starts all that are left
 }
 
 // share describes the job to its nodes. Each gets its own index.
@@ -128,7 +131,7 @@ func (r *root) startDaemons(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		start = func(m *member) error { return m.awaitDaemon(ctx, agent) }
+		start = func(m *member) error { return m.awaitDaemon(ctx, agent, r.cfg.Within) }
 		most = len(r.members)
 	}
 	return r.each(ctx, most, func(m *member) error {
@@ -155,7 +158,10 @@ func (r *root) startAgent(node int, handover []byte) (*agentProcess, error) {
 		return nil, errKilled
 	}
 	by, index, hosts := r.agentOf(node)
-	agent, err := by.start(index, hosts, handover)
+	agent, err := by.newAgentProcess(index, hosts)
+	if err == nil {
+		err = agent.start(handover)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -327,7 +333,7 @@ func (r *root) announceLoss(node int) {
 	}
 }
 
-// leave ends what all members share when the last one is closed.
+// leave ends what all members share when the last daemon is ended.
 func (r *root) leave() {
 	r.mu.Lock()
 	r.open--

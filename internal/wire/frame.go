@@ -86,8 +86,11 @@ const (
 
 // The kinds among a front end and its daemons: package nodes sends and takes them.
 const (
-	KindRelay    Kind = 0x0400 + iota // a frame between two nodes; the stream is the other node
-	KindNodeDead                      // a node is lost; the stream is the node
+	KindRelay      Kind = 0x0400 + iota // a frame between two nodes; the stream is the other node
+	KindNodeDead                        // a node is lost; the stream is the node
+	KindStartAgent                      // a daemon is to start the launch agent of another node, which is the stream
+	KindKillAgent                       // it is to kill that agent
+	KindAgentEnded                      // that agent has ended, and how
 )
 
 const (
