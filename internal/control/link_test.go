@@ -4,6 +4,8 @@ import (
 	"crypto/tls"
 	"net"
 	"testing"
+
+	"github.com/goshmem/goshmem/internal/wire"
 )
 
 // Frames go both ways, in order; the end that closes flushes.
@@ -73,4 +75,34 @@ func TestOffer(t *testing.T) {
 	if l.offer(fresh(9)) || !closed(second) {
 		t.Error("a link that has ended takes a connection")
 	}
+}
+
+// Broken tells when a link has no connection, and the link has another one later.
+func TestBroken(t *testing.T) {
+	dialed, accepted, _ := pair(t, Limits{}, nil)
+	dialed.link.Send(wire.Frame{Kind: kindTest})
+	accepted.wait(t, 1)
+	broken := accepted.link.Broken()
+	select {
+	case <-broken:
+		t.Error("a link with a connection is broken")
+	default:
+	}
+	dialed.link.mu.Lock()
+	dialed.link.current.close(errReplaced)
+	dialed.link.mu.Unlock()
+	receive(t, broken, "end of the connection")
+	dialed.link.Send(wire.Frame{Kind: kindTest})
+	accepted.wait(t, 2)
+	again := accepted.link.Broken()
+	select {
+	case <-again:
+		t.Error("a link with a new connection is broken")
+	default:
+	}
+	dialed.link.Abort()
+	receive(t, again, "end of the connection")
+	accepted.link.Abort()
+	receive(t, accepted.link.Done(), "end of the link")
+	receive(t, accepted.link.Broken(), "word that the link is broken")
 }

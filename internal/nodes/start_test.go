@@ -178,7 +178,7 @@ func TestFirstFailureEndsStart(t *testing.T) {
 	j := newJob(t, atOnce+20, ExecAgent([]string{"sh", "-c", `: > {node}; echo "no way to {host}"; exit 3`}, "oshrun"))
 	t.Chdir(dir)
 	err := j.start(t.Context())
-	if err == nil || strings.Count(err.Error(), "exit status 3: no way to") != 1 {
+	if err == nil || strings.Count(err.Error(), "exit status 3") != 1 {
 		t.Errorf("got %v, want one error of an agent", err)
 	}
 	if started, _ := os.ReadDir(dir); len(started) > atOnce {
