@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -125,13 +126,17 @@ func (c *cluster) prepare(t *testing.T, args ...string) *job {
 // daemonOn returns the daemon on a host that runs a program.
 func (c *cluster) daemonOn(t *testing.T, host, program string) int {
 	t.Helper()
-	variable := []byte("\x00" + c.hostVariable + "=" + host + "\x00")
 	for _, pid := range c.processes() {
-		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // it may have ended
-		if runs(pid, "daemon", "--stdin") && bytes.Contains(slices.Concat([]byte{0}, text), variable) && len(childrenThatRun(pid, program, "wait")) > 0 {
+		if runs(pid, "daemon", "--stdin") && hasVariable(pid, c.hostVariable+"="+host) && len(childrenThatRun(pid, program, "wait")) > 0 {
 			return pid
 		}
 	}
 	t.Fatalf("no daemon on %s has a PE", host)
 	return 0
+}
+
+// hasVariable says whether a process was started with a variable of some value.
+func hasVariable(pid int, variable string) bool {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid)) // empty: it has ended
+	return strings.Contains("\x00"+string(text), "\x00"+variable+"\x00")
 }

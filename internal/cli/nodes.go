@@ -21,6 +21,9 @@ import (
 // some 15 MB of memory.
 const mostEmulated = 64
 
+// networks, after the number of emulated nodes, gives each a network of its own.
+const networks = "netns"
+
 // nodeFlags are the flags of jobs of several nodes.
 type nodeFlags struct {
 	emulate       string
@@ -35,7 +38,7 @@ type nodeFlags struct {
 }
 
 func (f *nodeFlags) registerNodes(fs *pflag.FlagSet) {
-	fs.StringVar(&f.emulate, "emulate", "", "let this machine stand for `N` nodes, node0 and so on: a daemon for each, as on a cluster")
+	fs.StringVar(&f.emulate, "emulate", "", "let this machine stand for `N` nodes, node0 and so on: a daemon for each, as on a cluster;\nN:netns: each with a network and a host name of its own")
 	fs.StringVar(&f.launch, "launch", "", "how daemons are started on other hosts: `ssh`; srun, the default in a job of Slurm;\nexec:COMMAND, to which the daemon's command is appended, and in which {host} is the host")
 	fs.StringVar(&f.launchTimeout, "launch-timeout", "30", "how long a daemon may take to report itself: seconds, or 90s, 5m")
 	fs.IntVar(&f.launchRadix, "launch-radix", defaultRadix, "how many daemons oshrun starts by itself, and each daemon of others: `N`; not with srun, which starts all")
@@ -52,9 +55,10 @@ var defaultRadix = 32
 // emulation returns the nodes that this machine stands for, with slots for all PEs. Count returns
 // how many PEs there are on a number of nodes.
 func (f *nodeFlags) emulation(count func(nodes int) int) (*plan.Allocation, error) {
-	nodes, err := strconv.Atoi(f.emulate)
-	if err != nil || nodes < 1 || nodes > mostEmulated {
-		return nil, usagef("--emulate 4", "--emulate: %q, want a number of nodes from 1 to %d", f.emulate, mostEmulated)
+	number, how, apart := strings.Cut(f.emulate, ":")
+	nodes, err := strconv.Atoi(number)
+	if err != nil || nodes < 1 || nodes > mostEmulated || apart && how != networks {
+		return nil, usagef("--emulate 4, or --emulate 4:netns", "--emulate: %q, want a number of nodes from 1 to %d, perhaps with :%s", f.emulate, mostEmulated, networks)
 	}
 	n := count(nodes)
 	if nodes > n {
@@ -90,6 +94,10 @@ func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if f.isApart() { // the network has one address of the front end
+		o.Starter = nodes.Starter{Config: cfg}
+		return nil
+	}
 	if cfg.Addrs, err = control.LocalAddresses(f.network, emulated && f.network == ""); err != nil {
 		if f.network == "" {
 			return usagef("--emulate 2 takes this machine alone", "addresses at which daemons find this machine: %w", err)
@@ -123,6 +131,19 @@ func (f *nodeFlags) leaseTime() (time.Duration, error) {
 	return d, err
 }
 
+// isApart says whether emulated nodes have networks of their own.
+func (f *nodeFlags) isApart() bool { return strings.HasSuffix(f.emulate, ":"+networks) }
+
+// apart returns what starts daemons in networks of their own.
+func (f *nodeFlags) apart(oshrun string) (a nodes.Agent, err error) {
+	for _, x := range []struct{ flag, value string }{{"launch", f.launch}, {"prefix", f.prefix}, {"interface", f.network}, {"port-range", f.portRange}} {
+		if x.value != "" {
+			return a, usagef("leave out --"+x.flag, "--%s: %q, want nothing with --emulate %s, which starts daemons itself, in a network of its own", x.flag, x.value, f.emulate)
+		}
+	}
+	return nodes.NetworkAgent(oshrun), nil
+}
+
 // ports returns the ports that may be listened at.
 func (f *nodeFlags) ports() (p control.PortRange, err error) {
 	if f.portRange == "" {
@@ -139,6 +160,9 @@ func (f *nodeFlags) agent(emulated bool) (a nodes.Agent, err error) {
 	oshrun, err := f.oshrunElsewhere()
 	if err != nil {
 		return a, err
+	}
+	if f.isApart() {
+		return f.apart(oshrun)
 	}
 	how, command, _ := strings.Cut(f.launch, ":")
 	if how == "" {
@@ -195,13 +219,16 @@ func (f *nodeFlags) oshrunElsewhere() (string, error) {
 
 // newDaemon returns the command that runs a node of a job for another oshrun, which starts it.
 func newDaemon() *cobra.Command {
-	var stdin bool
+	var stdin, network bool
 	cmd := &cobra.Command{
 		Use:    "daemon --stdin",
 		Short:  "run a node of a job for the oshrun that starts this command",
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if network {
+				return nodes.HoldNetwork()
+			}
 			if !stdin {
 				return usagef("oshrun --emulate 2 -n 4 ./program", "daemon: oshrun starts its daemons itself")
 			}
@@ -217,5 +244,6 @@ func newDaemon() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&stdin, "stdin", false, "read from standard input where the front end is")
+	cmd.Flags().BoolVar(&network, "network", false, "make a network for emulated nodes, and run their daemons in it")
 	return cmd
 }

@@ -24,6 +24,8 @@ type Agent struct {
 	Command []string
 	All     bool // one command starts all daemons
 	Logins  bool // the command is ssh: options for a host's user and port stand before the host
+
+	network *network // the daemons are in a network that the command makes; nil: they are not
 }
 
 // What oshrun's daemon is called with.
@@ -122,26 +124,54 @@ type agentProcess struct {
 	once  sync.Once     // of finish
 }
 
-// newAgentProcess returns the launch agent of a node, or of all nodes, which is not started.
-func (a Agent) newAgentProcess(node int, hosts []plan.Host) (*agentProcess, error) {
+// start starts the launch agent of a node, or of all nodes, as a process of this machine.
+func (a Agent) start(node int, hosts []plan.Host, handover []byte) (*agentProcess, error) {
+	if a.network != nil {
+		return a.network.handOver(handover)
+	}
+	p, err := a.processFor(node, hosts)
+	if err == nil {
+		err = p.start(handover)
+	}
+	return p, err
+}
+
+// processFor returns the launch agent of a node, or of all nodes, which is not started.
+func (a Agent) processFor(node int, hosts []plan.Host) (*agentProcess, error) {
 	argv, err := a.argv(node, hosts)
 	if err != nil {
 		return nil, err
 	}
-	p := &agentProcess{where: hosts[node].Name, argv: argv, said: &tail{}, ended: make(chan struct{})}
+	where := hosts[node].Name
 	if a.All {
-		p.where = fmt.Sprintf("%d hosts", len(hosts))
+		where = fmt.Sprintf("%d hosts", len(hosts))
 	}
-	return p, nil
+	return newAgentProcess(where, argv), nil
+}
+
+// newAgentProcess returns the agent with a command, which is not started.
+func newAgentProcess(where string, argv []string) *agentProcess {
+	return &agentProcess{where: where, argv: argv, said: &tail{}, ended: make(chan struct{})}
 }
 
 // start starts the agent as a process of this machine.
 func (p *agentProcess) start(handover []byte) error {
-	cmd := exec.Command(p.argv[0], p.argv[1:]...)
+	cmd := p.command()
 	cmd.Stdin = bytes.NewReader(handover)
-	cmd.Stdout, cmd.Stderr = p.said, p.said
-	cmd.WaitDelay = time.Second           // what the agent leaves behind may hold its output open
 	cmd.SysProcAttr = xunix.LastingAttr() // signals of the user's terminal go to the front end alone
+	return p.run(cmd)
+}
+
+// command returns what run runs, with the agent's arguments and output.
+func (p *agentProcess) command() *exec.Cmd {
+	cmd := exec.Command(p.argv[0], p.argv[1:]...)
+	cmd.Stdout, cmd.Stderr = p.said, p.said
+	cmd.WaitDelay = time.Second // what the agent leaves behind may hold its output open
+	return cmd
+}
+
+// run starts the agent by its command.
+func (p *agentProcess) run(cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return p.explain(err)
 	}

@@ -115,7 +115,7 @@ func (r *root) share(l launch.Span) daemon.Share {
 // startDaemons starts the daemons of all nodes, and returns when each has reported itself. The first that fails ends the
 // start.
 func (r *root) startDaemons(ctx context.Context) (err error) {
-	r.listener, err = control.Listen(control.ListenConfig{
+	r.listener, err = r.cfg.Agent.listen(ctx, control.ListenConfig{
 		Secret: r.secret, Self: r.identity(), Addrs: r.cfg.Addrs, Ports: r.cfg.Ports,
 		Limits: control.Limits{Lease: r.cfg.Lease, Return: min(returnWithin, r.cfg.Lease)}, Accept: r.accept, Report: r.notice,
 	})
@@ -158,10 +158,7 @@ func (r *root) startAgent(node int, handover []byte) (*agentProcess, error) {
 		return nil, errKilled
 	}
 	by, index, hosts := r.agentOf(node)
-	agent, err := by.newAgentProcess(index, hosts)
-	if err == nil {
-		err = agent.start(handover)
-	}
+	agent, err := by.start(index, hosts, handover)
 	if err != nil {
 		return nil, err
 	}
@@ -349,6 +346,7 @@ func (r *root) leave() {
 	if r.cfg.Agent.All {
 		r.endShared()
 	}
+	r.cfg.Agent.network.close()
 	close(r.over)
 	if r.cfg.Emulated && slices.ContainsFunc(r.members, (*member).wasKilled) {
 		daemon.RemoveStale(r.logger) // on other machines the next daemon does it

@@ -51,7 +51,7 @@ func (r *root) flatten(host string, err error) {
 
 // startFar starts the daemon by an agent that the daemon of the parent starts, and returns when it has reported itself.
 func (m *member) startFar(ctx context.Context, handover []byte) error {
-	agent, err := m.root.cfg.Agent.newAgentProcess(m.index, m.root.hosts)
+	agent, err := m.root.cfg.Agent.processFor(m.index, m.root.hosts)
 	if err != nil {
 		return err
 	}

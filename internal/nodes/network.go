@@ -1,0 +1,253 @@
+package nodes
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"syscall"
+
+	"github.com/goshmem/goshmem/internal/control"
+	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/xunix"
+)
+
+// The network of emulated nodes, in which only they are:
+//
+//	front end --- holder: bridge, 10.0.0.254 (the front end's listening socket)
+//	                |  port0     |  port1
+//	              eth0         eth0
+//	              daemon 0     daemon 1      each with a network and a host name of its own
+//	              10.0.0.1     10.0.0.2
+//
+// The holder is a process of oshrun with a network namespace of its own. It makes the listening socket there and passes
+// it to the front end, gets the handover, starts the daemons and connects them to its bridge. It ends when all daemons
+// have ended. The kernel kills the daemons if the holder is killed. Namespaces, bridge and interfaces last as long as
+// a process is in them, so nothing is left behind however a process ends.
+
+// networkPrefix has the addresses of the front end and of nodes.
+var networkPrefix = netip.MustParsePrefix("10.0.0.254/24")
+
+const (
+	bridgeName = "bridge"
+	holderFD   = 3       // the holder's connection with the front end, its first extra file
+	listening  = "ready" // what the holder sends with the listening socket
+)
+
+// nodeAddress returns the address of a node, with the length of the network's prefix.
+func nodeAddress(node int) netip.Prefix {
+	a := networkPrefix.Addr().As4()
+	a[3] = byte(1 + node)
+	return netip.PrefixFrom(netip.AddrFrom4(a), networkPrefix.Bits())
+}
+
+// NetworkAgent starts the daemons on this machine, each in a network and with a host name of its own.
+func NetworkAgent(oshrun string) Agent {
+	return Agent{Command: []string{oshrun, daemonWords[0], "--network"}, All: true, network: &network{}}
+}
+
+// network is the front end's side of the holder.
+type network struct {
+	holder *agentProcess
+	conn   *net.UnixConn
+}
+
+// listen listens where daemons find the front end.
+func (a Agent) listen(ctx context.Context, cfg control.ListenConfig) (*control.Listener, error) {
+	if a.network == nil {
+		return control.Listen(cfg)
+	}
+	socket, err := a.network.start(ctx, a.Command)
+	if err != nil {
+		return nil, err
+	}
+	return control.NewListener(cfg, []net.Listener{socket})
+}
+
+// start starts the holder and returns its listening socket.
+func (n *network) start(ctx context.Context, argv []string) (net.Listener, error) {
+	here, there, err := xunix.PacketPair()
+	if err != nil {
+		return nil, err
+	}
+	defer there.Close() //nolint:errcheck // the holder has it
+	n.conn = here
+	user := os.Geteuid() != 0
+	for {
+		n.holder = newAgentProcess("this machine, with the network of emulated nodes", argv)
+		cmd := n.holder.command()
+		cmd.ExtraFiles = []*os.File{there}
+		cmd.SysProcAttr = xunix.NetworkAttr(user)
+		err = n.holder.run(cmd)
+		if user || !errors.Is(err, syscall.EPERM) {
+			break
+		}
+		user = true // root without the right to make namespaces
+	}
+	if err != nil {
+		n.conn.Close() //nolint:errcheck // the error below says more
+		return nil, noNetwork(err)
+	}
+	stop := context.AfterFunc(ctx, n.holder.kill)
+	defer stop()
+	socket, err := n.receiveSocket()
+	if err != nil {
+		n.conn.Close() //nolint:errcheck // the error below says more
+		n.holder.kill()
+		<-n.holder.ended
+		return nil, errors.Join(context.Cause(ctx), err)
+	}
+	return socket, nil
+}
+
+// close ends a holder that has got no handover.
+func (n *network) close() {
+	if n != nil && n.conn != nil {
+		n.conn.Close() //nolint:errcheck // nothing is sent any more
+	}
+}
+
+// noNetwork returns an error with what helps where namespaces are not allowed.
+func noNetwork(err error) error {
+	return &daemon.HintError{Err: err, Hint: "--emulate N without netns needs no namespaces; oshrun doctor says what this machine can do"}
+}
+
+// receiveSocket returns the holder's listening socket.
+func (n *network) receiveSocket() (net.Listener, error) {
+	packet, fds, err := xunix.RecvFDs(n.conn, len(listening), 1)
+	if err != nil || len(packet) == 0 {
+		<-n.holder.ended
+		return nil, noNetwork(n.holder.failure())
+	}
+	if string(packet) != listening || len(fds) != 1 {
+		xunix.CloseFDs(fds)
+		return nil, fmt.Errorf("holder of the network says %q with %d descriptors, want %q with 1", packet, len(fds), listening)
+	}
+	f := os.NewFile(uintptr(fds[0]), "listener")
+	defer f.Close() //nolint:errcheck // the listener has a copy
+	return net.FileListener(f)
+}
+
+// handOver has the holder start the daemons.
+func (n *network) handOver(handover []byte) (*agentProcess, error) {
+	if err := xunix.SendFDs(n.conn, handover, nil); err != nil {
+		n.holder.kill()
+		<-n.holder.ended
+		return nil, errors.Join(err, n.holder.failure())
+	}
+	return n.holder, nil
+}
+
+// HoldNetwork is the work of "oshrun daemon --network": it makes a network, starts the daemons of nodes in it, and returns
+// when all of them have ended.
+func HoldNetwork() error {
+	conn, err := xunix.PacketConn(holderFD)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // nothing is sent any more
+	if err := xunix.AddBridge(bridgeName, networkPrefix); err != nil {
+		return err
+	}
+	if err := sendSocket(conn); err != nil {
+		return err
+	}
+	packet, _, err := xunix.RecvFDs(conn, handoverBytes, 0)
+	if err != nil || len(packet) == 0 {
+		return errors.New("the front end has gone")
+	}
+	h, err := ReadHandover(bytes.NewReader(packet))
+	if err != nil {
+		return err
+	}
+	return runHosts(h)
+}
+
+// sendSocket sends the front end a socket that listens at the bridge.
+func sendSocket(conn *net.UnixConn) error {
+	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: networkPrefix.Addr().AsSlice()})
+	if err != nil {
+		return err
+	}
+	defer l.Close() //nolint:errcheck // the front end has a copy
+	f, err := l.File()
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // the front end has a copy
+	return xunix.SendFDs(conn, []byte(listening), []int{int(f.Fd())})
+}
+
+// runHosts starts the daemons of a handover's hosts, or none of them, and returns when all have ended.
+func runHosts(h Handover) error {
+	runtime.LockOSThread() // until the end of the process: the kernel kills the daemons when this thread ends
+	if err := xunix.DropAmbientRights(); err != nil {
+		return err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return fmt.Errorf("path of oshrun: %w", err)
+	}
+	var daemons []*exec.Cmd
+	for node := range h.Hosts {
+		var d *exec.Cmd
+		if d, err = startHost(self, node, h); err != nil {
+			err = fmt.Errorf("%s: %w", h.Hosts[node], err)
+			break
+		}
+		daemons = append(daemons, d)
+	}
+	if err != nil {
+		for _, d := range daemons {
+			_ = d.Process.Kill() // it may have ended
+		}
+	}
+	return errors.Join(err, waitForAll(daemons))
+}
+
+// waitForAll waits for daemons. Each is reaped when it ends: the front end removes the files of a killed daemon only
+// if that does not run any more. The front end has learned of an end by its connection, and learns from the error that
+// there may be files.
+func waitForAll(daemons []*exec.Cmd) error {
+	errs := make([]error, len(daemons))
+	var ends sync.WaitGroup
+	for i, d := range daemons {
+		ends.Go(func() { errs[i] = d.Wait() })
+	}
+	ends.Wait()
+	return errors.Join(errs...)
+}
+
+// startHost starts the daemon of a node, which waits for its handover until its host is connected.
+func startHost(oshrun string, node int, h Handover) (*exec.Cmd, error) {
+	stdin, handover, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer handover.Close() //nolint:errcheck // an error of the write says more
+	d := exec.Command(oshrun, daemonWords...)
+	d.Stdin, d.Stdout, d.Stderr = stdin, os.Stdout, os.Stderr
+	d.SysProcAttr = xunix.HostAttr()
+	err = d.Start()
+	stdin.Close() //nolint:errcheck // the daemon has it
+	if err != nil {
+		return nil, err
+	}
+	err = xunix.ConnectHost(d.Process.Pid, h.Hosts[node], nodeAddress(node), bridgeName, fmt.Sprintf("port%d", node))
+	if err == nil {
+		h.Node, h.Hosts = node, nil
+		_, err = handover.Write(h.Append(nil))
+	}
+	if err != nil {
+		_ = d.Process.Kill() // it may have ended
+		_ = d.Wait()
+		return nil, err
+	}
+	return d, nil
+}

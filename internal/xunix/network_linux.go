@@ -1,0 +1,261 @@
+package xunix
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// namespaces are those of networks and host names.
+const namespaces = unix.CLONE_NEWNET | unix.CLONE_NEWUTS
+
+// NetworkAttr returns the attributes of a process with a network and a host name of its own and the right to change them.
+// The process leads a session and may outlive this one.
+//
+//   - user: this process lacks the right to make networks. The new process gets it in a user namespace, which
+//     has this process's user and group and no others.
+func NetworkAttr(user bool) *syscall.SysProcAttr {
+	attr := &syscall.SysProcAttr{Setsid: true, Cloneflags: namespaces}
+	if user {
+		attr.Cloneflags |= unix.CLONE_NEWUSER
+		attr.UidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getuid(), HostID: os.Getuid(), Size: 1}}
+		attr.GidMappings = []syscall.SysProcIDMap{{ContainerID: os.Getgid(), HostID: os.Getgid(), Size: 1}}
+		attr.AmbientCaps = []uintptr{unix.CAP_NET_ADMIN, unix.CAP_SYS_ADMIN} // they last through exec
+	}
+	return attr
+}
+
+// HostAttr returns the attributes of a process with a network and a host name of its own. The kernel kills it when the
+// thread that started it ends.
+func HostAttr() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: unix.SIGKILL, Cloneflags: namespaces}
+}
+
+// DropAmbientRights keeps the rights of NetworkAttr from programs that the calling thread starts. The thread keeps them.
+func DropAmbientRights() error {
+	err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
+	if err != nil {
+		return fmt.Errorf("prctl PR_CAP_AMBIENT: %w", err)
+	}
+	return nil
+}
+
+// AddBridge brings loopback up and makes a bridge with an address.
+func AddBridge(name string, addr netip.Prefix) error {
+	r := route{}
+	r.setUp(loopbackIndex)
+	r.newLink(name, "bridge", 0, nil)
+	if r.err != nil {
+		return r.err
+	}
+	bridge, err := net.InterfaceByName(name)
+	if err != nil {
+		return fmt.Errorf("interface %s: %w", name, err)
+	}
+	r.address(bridge.Index, addr)
+	return r.err
+}
+
+// ConnectHost gives a process that was started with HostAttr a name as its host's, and an interface with an address. Its
+// other end is an interface port of the bridge in the network of this process.
+func ConnectHost(pid int, host string, addr netip.Prefix, bridge, port string) error {
+	b, err := net.InterfaceByName(bridge)
+	if err != nil {
+		return fmt.Errorf("bridge %s: %w", bridge, err)
+	}
+	r := route{}
+	r.newLink(port, "veth", b.Index, func(data []byte) []byte {
+		peer := appendAttr(make([]byte, unix.SizeofIfInfomsg), unix.IFLA_IFNAME, append([]byte(hostLink), 0))
+		peer = appendAttr(peer, unix.IFLA_NET_NS_PID, binary.NativeEndian.AppendUint32(nil, uint32(pid)))
+		return appendAttr(data, vethInfoPeer, peer)
+	})
+	if r.err != nil {
+		return r.err
+	}
+	done := make(chan error)
+	go func() { done <- setUpHost(pid, host, addr) }()
+	return <-done
+}
+
+// hostLink is the name of a host's interface.
+const hostLink = "eth0"
+
+// setUpHost sets up the host of a process, and returns to the namespaces of this one: the thread may be the first, whose
+// namespaces others take for those of the process. If it cannot return, it ends with the calling goroutine.
+func setUpHost(pid int, host string, addr netip.Prefix) error {
+	runtime.LockOSThread()
+	network, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		return err
+	}
+	defer network.Close() //nolint:errcheck // it was not written to
+	name, err := os.Open("/proc/thread-self/ns/uts")
+	if err != nil {
+		return err
+	}
+	defer name.Close() //nolint:errcheck // it was not written to
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return fmt.Errorf("pidfd_open %d: %w", pid, err)
+	}
+	defer unix.Close(fd) //nolint:errcheck // it was not written to
+	if err := unix.Setns(fd, namespaces); err != nil {
+		return fmt.Errorf("setns to the namespaces of process %d: %w", pid, err)
+	}
+	err = configureHost(host, addr)
+	for _, f := range []*os.File{network, name} {
+		if back := unix.Setns(int(f.Fd()), 0); back != nil {
+			return errors.Join(err, fmt.Errorf("setns to %s: %w", f.Name(), back))
+		}
+	}
+	runtime.UnlockOSThread()
+	return err
+}
+
+// configureHost sets up the host in whose namespaces the calling thread is.
+func configureHost(host string, addr netip.Prefix) error {
+	if err := unix.Sethostname([]byte(host)); err != nil {
+		return fmt.Errorf("sethostname %q: %w", host, err)
+	}
+	link, err := net.InterfaceByName(hostLink)
+	if err != nil {
+		return fmt.Errorf("interface %s: %w", hostLink, err)
+	}
+	r := route{}
+	r.setUp(loopbackIndex)
+	r.address(link.Index, addr)
+	r.setUp(link.Index) // its kind cannot be made up: it has no other end then
+	return r.err
+}
+
+const (
+	loopbackIndex = 1 // in each network
+	vethInfoPeer  = 1 // VETH_INFO_PEER of linux/veth.h
+)
+
+// route changes the network of the calling thread. After the first error it does nothing more.
+type route struct{ err error }
+
+// setUp brings an interface up.
+func (r *route) setUp(index int) {
+	r.ask(unix.RTM_NEWLINK, 0, linkHead(index), fmt.Sprintf("bring interface %d up", index))
+}
+
+// newLink makes an interface of a kind. Master is the bridge to which it belongs; 0: none. Data appends the attributes of
+// the kind; nil: it has none.
+func (r *route) newLink(name, kind string, master int, data func([]byte) []byte) {
+	b := appendAttr(linkHead(0), unix.IFLA_IFNAME, append([]byte(name), 0))
+	if master != 0 {
+		b = appendAttr(b, unix.IFLA_MASTER, binary.NativeEndian.AppendUint32(nil, uint32(master)))
+	}
+	info := appendAttr(nil, unix.IFLA_INFO_KIND, []byte(kind))
+	if data != nil {
+		info = appendAttr(info, unix.IFLA_INFO_DATA, data(nil))
+	}
+	b = appendAttr(b, unix.IFLA_LINKINFO, info)
+	r.ask(unix.RTM_NEWLINK, unix.NLM_F_CREATE|unix.NLM_F_EXCL, b, fmt.Sprintf("make interface %s of kind %s", name, kind))
+}
+
+// address gives an interface an IPv4 address.
+func (r *route) address(index int, addr netip.Prefix) {
+	b := []byte{unix.AF_INET, byte(addr.Bits()), 0, unix.RT_SCOPE_UNIVERSE}
+	b = binary.NativeEndian.AppendUint32(b, uint32(index))
+	b = appendAttr(b, unix.IFA_LOCAL, addr.Addr().AsSlice())
+	b = appendAttr(b, unix.IFA_ADDRESS, addr.Addr().AsSlice())
+	r.ask(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, b, fmt.Sprintf("give interface %d the address %v", index, addr))
+}
+
+// linkHead returns the head (struct ifinfomsg) of a message about an interface that is to be up. Index 0 is a new one.
+func linkHead(index int) []byte {
+	b := make([]byte, 4, 64) // family, padding, type
+	b = binary.NativeEndian.AppendUint32(b, uint32(index))
+	b = binary.NativeEndian.AppendUint32(b, unix.IFF_UP)    // flags
+	return binary.NativeEndian.AppendUint32(b, unix.IFF_UP) // the flags that change
+}
+
+// appendAttr appends an attribute to a message of rtnetlink.
+func appendAttr(b []byte, kind uint16, value []byte) []byte {
+	b = binary.NativeEndian.AppendUint16(b, uint16(unix.SizeofRtAttr+len(value)))
+	b = binary.NativeEndian.AppendUint16(b, kind)
+	b = append(b, value...)
+	for len(b)%unix.NLMSG_ALIGNTO != 0 {
+		b = append(b, 0)
+	}
+	return b
+}
+
+// ask has the kernel do what a message asks for.
+func (r *route) ask(kind uint16, flags int, body []byte, what string) {
+	if r.err != nil {
+		return
+	}
+	if err := exchange(kind, flags, body); err != nil {
+		r.err = fmt.Errorf("%s: %w", what, err)
+	}
+}
+
+// exchange sends a message and returns the kernel's answer.
+func exchange(kind uint16, flags int, body []byte) error {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_ROUTE)
+	if err != nil {
+		return fmt.Errorf("rtnetlink: %w", err)
+	}
+	defer unix.Close(fd) //nolint:errcheck // the answer has come, or never will
+	b := binary.NativeEndian.AppendUint32(nil, uint32(unix.SizeofNlMsghdr+len(body)))
+	b = binary.NativeEndian.AppendUint16(b, kind)
+	b = binary.NativeEndian.AppendUint16(b, uint16(unix.NLM_F_REQUEST|unix.NLM_F_ACK|flags))
+	b = append(b, make([]byte, 8)...) // sequence and port: there is one message, and the kernel numbers the port
+	b = append(b, body...)
+	if err := unix.Sendto(fd, b, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return fmt.Errorf("rtnetlink: %w", err)
+	}
+	reply := make([]byte, 4096)
+	n, _, err := unix.Recvfrom(fd, reply, 0)
+	if err != nil {
+		return fmt.Errorf("rtnetlink: %w", err)
+	}
+	if n < unix.SizeofNlMsghdr+4 || binary.NativeEndian.Uint16(reply[4:]) != unix.NLMSG_ERROR {
+		return errors.New("rtnetlink: the kernel's answer is no acknowledgment")
+	}
+	if code := int32(binary.NativeEndian.Uint32(reply[unix.SizeofNlMsghdr:])); code != 0 {
+		return unix.Errno(-code)
+	}
+	return nil
+}
+
+// PacketPair returns two ends of a connection of packets: one for this process, and one for a child.
+func PacketPair() (here *net.UnixConn, there *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	there = os.NewFile(uintptr(fds[1]), "packets")
+	if here, err = PacketConn(uintptr(fds[0])); err != nil {
+		there.Close() //nolint:errcheck // the error above says more
+		return nil, nil, err
+	}
+	return here, there, nil
+}
+
+// PacketConn returns the connection of a descriptor that it takes, such as the one of PacketPair in a child.
+func PacketConn(fd uintptr) (*net.UnixConn, error) {
+	f := os.NewFile(fd, "packets")
+	defer f.Close() //nolint:errcheck // the connection has a copy
+	c, err := net.FileConn(f)
+	if err != nil {
+		return nil, fmt.Errorf("descriptor %d: %w", fd, err)
+	}
+	conn, ok := c.(*net.UnixConn)
+	if !ok {
+		c.Close() //nolint:errcheck // the error below says more
+		return nil, fmt.Errorf("descriptor %d is a %T, want a Unix socket", fd, c)
+	}
+	return conn, nil
+}
