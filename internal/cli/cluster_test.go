@@ -74,13 +74,14 @@ func (c *cluster) stop() {
 	c.await("a process of the cluster outlives it", func() []int { return c.processes() })
 }
 
-// processes returns the processes of the cluster, as this process numbers them. A process that waits to be reaped is in
-// no namespace.
+// processes returns the processes of the cluster, as this process numbers them. One that has ended may wait for a parent
+// that reaps it: its command line is empty.
 func (c *cluster) processes() (all []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*") // the pattern is good
 	for _, file := range files {
 		link, _ := os.Readlink(filepath.Join(file, "ns", "pid")) // it may have ended
-		if link == c.pids && link != "" {
+		line, _ := os.ReadFile(filepath.Join(file, "cmdline"))
+		if link == c.pids && link != "" && len(line) > 0 {
 			pid, err := strconv.Atoi(filepath.Base(file))
 			check(c.t, err)
 			all = append(all, pid)

@@ -55,7 +55,7 @@ func TestVariablesElsewhere(t *testing.T) {
 	for _, x := range []struct{ args, want string }{
 		{"", ",,,,"},
 		{"-x DISPLAY -x HOSTNAME=other -genv SSH_AUTH_SOCK /mine -env XDG_DATA_HOME /data", ":1,other,/mine,/data,"},
-		{"-x DISPLAY=:2 -x DISPLAY -x SLURM_PROCID", ":2,,,,5"},
+		{"-x DISPLAY -x DISPLAY=:2 -x SLURM_PROCID", ":2,,,,5"},
 	} {
 		j := onHosts(t, slices.Concat(strings.Fields(x.args), []string{"sh", "-c", printAll})...)
 		j.cmd.Env = append(j.cmd.Env, "DISPLAY=:1", "HOSTNAME=here", "SSH_AUTH_SOCK=/sock", "XDG_DATA_HOME=/xdg", "SLURM_PROCID=5")

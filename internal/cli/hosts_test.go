@@ -113,9 +113,9 @@ node2: PE 2, program no-such-program
 		t.Errorf("launched: status %d\n%s", status, said)
 	}
 	for option, want := range map[string]string{
-		"-launcher-exec ./is_no_such":                "started by \"./is_no_such node1 ",
-		"-bootstrap ssh -bootstrap-exec ./no/ssh":    "started by \"./no/ssh -o BatchMode=yes node1 ",
-		"--mca plm_rsh_agent ./is_no_such:./neither": "started by \"./is_no_such node1 ",
+		"-launcher-exec ./is_no_such":                "started by \"./is_no_such node",
+		"-bootstrap ssh -bootstrap-exec ./no/ssh":    "started by \"./no/ssh -o BatchMode=yes node",
+		"--mca plm_rsh_agent ./is_no_such:./neither": "started by \"./is_no_such node",
 	} {
 		if status, _, said = execute(t, append(strings.Fields(option), strings.Fields(line)...)...); status != 4 || !strings.Contains(said, want) {
 			t.Errorf("%s: status %d, want %s\n%s", option, status, want, said)
