@@ -51,6 +51,9 @@ func (f *runFlags) apps(args []string, flags *pflag.FlagSet, stderr io.Writer) (
 			return nil, nil, inPart(i, err)
 		}
 		app, err := parts[i].flags.app(parts[i].words, env, f.xAll, stderr)
+		if err == nil && (layout.IsHere() || f.emulate != "") { // other hosts have directories of their own
+			err = parts[i].flags.checkDir()
+		}
 		if err != nil {
 			return nil, nil, inPart(i, err)
 		}
@@ -168,12 +171,18 @@ func (f *runFlags) app(words, env, more []string, stderr io.Writer) (launch.App,
 			return launch.App{}, err
 		}
 	}
-	if f.dir != "" {
-		if st, err := os.Stat(f.dir); err != nil || !st.IsDir() {
-			return launch.App{}, usagef("", "--wdir: %q, want a directory", f.dir)
-		}
-	}
 	return app, nil
+}
+
+// checkDir refuses --wdir without such a directory.
+func (f *runFlags) checkDir() error {
+	if f.dir == "" {
+		return nil
+	}
+	if st, err := os.Stat(f.dir); err != nil || !st.IsDir() {
+		return usagef("", "--wdir: %q, want a directory", f.dir)
+	}
+	return nil
 }
 
 // progressKind tells a built-in program how to show progress: its own stderr is

@@ -230,7 +230,7 @@ func resourceManager(g *given) ([]string, error) {
 	if g.value() == "slurm" {
 		return nil, nil
 	}
-	return nil, usagef("leave the option out; env -u SLURM_JOB_ID oshrun ... takes no notice of Slurm", "%s: %q, want slurm: in a job of Slurm its hosts are used", g.name, g.value())
+	return nil, usagef("leave the option out; env -u SLURM_JOB_ID -u SLURM_JOBID oshrun ... takes no notice of Slurm", "%s: %q, want slurm: in a job of Slurm its hosts are used", g.name, g.value())
 }
 
 // launcherCommand reads the path of the program that stands for ssh.

@@ -129,14 +129,15 @@ node2: PE 2, program no-such-program
 		"-n 4 --host node1:2,node2:2 --map-by node --rank-by slot true": "node1: PEs 0-1, program true\nnode2: PEs 2-3, program true",
 		"-n 1 --host node1:2 true : -n 2 --host node2:2 /bin/false":     "node1: PE 0, program true\nnode2: PEs 1-2, program /bin/false",
 		"-n 6 --host node1:1,node2:1 --map-by :OVERSUBSCRIBE true":      "node1: PEs 0-2, program true\nnode2: PEs 3-5, program true",
-		"--host n[1-2]:2 true": "n1: PEs 0-1, program true\nn2: PEs 2-3, program true",
-		"--host n[1-2]:2 --nodes 1 -n 1 true : --nodes 2 -n 2 false":   "n1: PE 0, program true; PE 1, program false\nn2: PE 2, program false",
-		"--host n[1-2]:2 -n 1 true : --nodes 1 -n 2 false":             "! program 2 of the job: not enough slots: 2 PEs, want at most 1",
-		"--host n[1-2]:2 -n 1 true : --host n2:2 --nodes 2 -n 2 false": "! program 2 of the job: --nodes: 2 nodes, want at most 1, the hosts of --host n2:2\nhint: a smaller --nodes",
-		"-n 1 true : --nodes 2 -n 2 false":                             "! program 2 of the job: --nodes: 2, want 1: no hosts are given",
-		"--host n1,n2 --map-by seq --nodes 1 true":                     "! --nodes and --map-by seq exclude each other",
-		"-n 1 --host nobody@localhost true":                            "! host nobody@localhost: the host is this machine, ",
-		"-n 2 --host nobody@localhost,n2 true":                         "! want no other user\nhint: leave the user out",
+		"--host n1,n2 --wdir /only/there true":                          "n1: PE 0, program true\nn2: PE 1, program true",
+		"--host n[1-2]:2 true":                                          "n1: PEs 0-1, program true\nn2: PEs 2-3, program true",
+		"--host n[1-2]:2 --nodes 1 -n 1 true : --nodes 2 -n 2 false":    "n1: PE 0, program true; PE 1, program false\nn2: PE 2, program false",
+		"--host n[1-2]:2 -n 1 true : --nodes 1 -n 2 false":              "! program 2 of the job: not enough slots: 2 PEs, want at most 1",
+		"--host n[1-2]:2 -n 1 true : --host n2:2 --nodes 2 -n 2 false":  "! program 2 of the job: --nodes: 2 nodes, want at most 1, the hosts of --host n2:2\nhint: a smaller --nodes",
+		"-n 1 true : --nodes 2 -n 2 false":                              "! program 2 of the job: --nodes: 2, want 1: no hosts are given",
+		"--host n1,n2 --map-by seq --nodes 1 true":                      "! --nodes and --map-by seq exclude each other",
+		"-n 1 --host nobody@localhost true":                             "! host nobody@localhost: the host is this machine, ",
+		"-n 2 --host nobody@localhost,n2 true":                          "! want no other user\nhint: leave the user out",
 	} {
 		want, refused := strings.CutPrefix(want, "! ")
 		status, _, said := execute(t, strings.Fields("--do-not-launch --display map "+line)...)
@@ -234,7 +235,7 @@ func TestSlurmHosts(t *testing.T) {
 		}
 	}
 	set("n[01-02", "2,1")
-	if status, _, said := execute(t, "true"); status != 2 || !strings.Contains(said, "SLURM_JOB_NODELIST: n[01-02: [ without ]") || !strings.Contains(said, "\nhint: env -u SLURM_JOB_ID oshrun") {
+	if status, _, said := execute(t, "true"); status != 2 || !strings.Contains(said, "SLURM_JOB_NODELIST: n[01-02: [ without ]") || !strings.Contains(said, "\nhint: env -u SLURM_JOB_ID -u SLURM_JOBID oshrun") {
 		t.Errorf("a list that is cut: status %d, %s", status, said)
 	}
 	name, err := os.Hostname()

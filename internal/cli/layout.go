@@ -66,7 +66,7 @@ func (f *runFlags) setGiven(job *plan.Job, parts []part) (err error) {
 		return err
 	}
 	if job.Given, err = plan.Slurm(os.LookupEnv); err != nil {
-		return usagef("env -u SLURM_JOB_ID oshrun ... takes no notice of Slurm", "%w", err)
+		return usagef("env -u SLURM_JOB_ID -u SLURM_JOBID oshrun ... takes no notice of Slurm", "%w", err)
 	}
 	return nil
 }

@@ -169,7 +169,7 @@ func (f *nodeFlags) agent(emulated bool) (a nodes.Agent, err error) {
 		switch {
 		case emulated:
 			how = "local"
-		case os.Getenv("SLURM_JOB_ID") != "":
+		case os.Getenv("SLURM_JOB_ID") != "" || os.Getenv("SLURM_JOBID") != "":
 			how = "srun"
 		default:
 			how = "ssh"

@@ -158,6 +158,9 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 		return nil, err // and nothing is made in the file system
 	}
 	if !layout.IsHere() {
+		if f.isApart() && f.uri != "" {
+			return nil, usagef("--emulate 2 without netns", "--report-uri: tools reach a job by loopback, and each node of --emulate %s has one of its own", f.emulate)
+		}
 		if host, elsewhere := layout.Elsewhere(0); elsewhere && f.uri != "" {
 			return nil, usagef("--host with this machine first, or no --report-uri", "--report-uri: tools reach a job by loopback on the host of PE 0, which is %s, want PE 0 on this machine", host)
 		}

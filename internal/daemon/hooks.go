@@ -30,8 +30,11 @@ type Hooks struct {
 	Spawn func(r SpawnRequest)
 	// Peers carries what the servers of the job's nodes ask and tell each other, and their board. Without it published
 	// data, events of clients, queries and control stay within the node. What comes is passed to Step.NodeServer.
-	Peers  server.Peers
-	Logger zerolog.Logger
+	Peers server.Peers
+	// IsOther says of a child of this process that somebody else waits for it, so that the step does not reap it. Nil: as
+	// Config.OwnsChildren says.
+	IsOther func(pid int) bool
+	Logger  zerolog.Logger
 }
 
 // settings are what a step was started with.

@@ -99,7 +99,7 @@ func (j *localJob) coveredBy(pes []*localPE, far []ID) bool {
 		among[p] = true
 	}
 	for _, p := range j.procs {
-		if p != nil && !p.life.Ended() && !among[p] {
+		if p != nil && !p.life.Ended() && !p.life.Failed() && !among[p] {
 			return false
 		}
 	}

@@ -26,7 +26,8 @@ import (
 // one section under the lock. sweep reaps without the lock, when the step closes and starts no processes any more.
 type orphans struct {
 	table        *table
-	ownsChildren bool // as Config.OwnsChildren
+	ownsChildren bool               // as Config.OwnsChildren
+	isOther      func(pid int) bool // as Hooks.IsOther
 	closing      <-chan struct{}
 	reporter     *reporter
 }
@@ -130,12 +131,12 @@ func (o *orphans) reapAsTheyEnd() {
 	}
 }
 
-// reapOne collects a child that has ended, unless it is a PE: a PE has somebody who waits for it. The wait that collects
+// reapOne collects a child that has ended, unless it is a PE or another's: those have somebody who waits for them. The wait that collects
 // it returns at once, also if the child is gone, and happens between two starts: so the number is no new PE's meanwhile.
 func (o *orphans) reapOne(pid int) {
 	o.table.lockBetweenStarts()
 	defer o.table.mu.Unlock()
-	if !o.table.leads(pid) {
+	if !o.table.leads(pid) && (o.isOther == nil || !o.isOther(pid)) {
 		xunix.ReapEnded(pid)
 	}
 }

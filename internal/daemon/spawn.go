@@ -263,6 +263,14 @@ func (sp *spawner) spawnByPMI(r *pmi1.SpawnRequest) {
 				app.dir = info.Value
 			case "path":
 				app.path = info.Value
+			case "host", "hosts", "add-host":
+				app.infos = append(app.infos, pmix.Info{Key: pmix.KeyHost, Value: pmix.StringValue(info.Value)})
+			case "map_by":
+				app.infos = append(app.infos, pmix.Info{Key: pmix.KeyMapBy, Value: pmix.StringValue(info.Value)})
+			case "rank_by":
+				app.infos = append(app.infos, pmix.Info{Key: pmix.KeyRankBy, Value: pmix.StringValue(info.Value)})
+			case "npernode":
+				app.infos = append(app.infos, pmix.Info{Key: pmix.KeyPPR, Value: pmix.StringValue(info.Value + ":node")})
 			}
 		}
 		req.apps = append(req.apps, app)

@@ -209,7 +209,7 @@ func assemble(cfg settings, name string) *Step {
 		debuggers:  &debuggers{table: s.table, closing: s.background.closing, logger: cfg.Logger},
 		background: s.background, logger: cfg.Logger, work: make(chan func()),
 	}
-	s.orphans = &orphans{table: s.table, ownsChildren: cfg.OwnsChildren, closing: s.background.closing, reporter: s.reporter}
+	s.orphans = &orphans{table: s.table, ownsChildren: cfg.OwnsChildren, isOther: cfg.IsOther, closing: s.background.closing, reporter: s.reporter}
 	s.signals = &signals{table: s.table, meter: meter, ailments: s.ailments, orphans: s.orphans}
 	s.orders = &orders{table: s.table}
 	s.clients = &clients{
@@ -227,7 +227,7 @@ func assemble(cfg settings, name string) *Step {
 func (s *Step) setUp() (err error) {
 	_ = xunix.Subreaper() // an improvement where it works
 	b := s.background
-	if s.cfg.OwnsChildren {
+	if s.cfg.OwnsChildren || s.cfg.IsOther != nil {
 		b.serve(s.orphans.reapAsTheyEnd)
 	}
 	b.serve(func() { s.events.mailbox.Run(b.closing) })

@@ -59,7 +59,7 @@ func (c *Cluster) begin(f func()) {
 
 // eachPresent calls f for the nodes that are not lost, for a further job, and returns the first error. A lost node with
 // PEs of the job is an error.
-func (c *Cluster) eachPresent(job int, f func(n Node) error) error {
+func (c *Cluster) eachPresent(job int, f func(i int, n Node) error) error {
 	c.mu.Lock()
 	lost, homes := maps.Clone(c.lost), c.homes[job]
 	c.mu.Unlock()
@@ -67,7 +67,7 @@ func (c *Cluster) eachPresent(job int, f func(n Node) error) error {
 	c.each(func(i int, n Node) {
 		switch {
 		case !lost[i]:
-			errs[i] = f(n)
+			errs[i] = f(i, n)
 		case slices.Contains(homes, i):
 			errs[i] = errors.New("the node is lost")
 		}
@@ -93,17 +93,26 @@ func (e *nodeError) Unwrap() error { return e.err }
 
 // AddJob makes a further job known on all nodes.
 func (c *Cluster) AddJob(j daemon.FurtherJob) error {
-	return c.eachPresent(j.Number, func(n Node) error { return n.AddJob(j) })
+	return c.eachPresent(j.Number, func(_ int, n Node) error { return n.AddJob(j) })
 }
 
-// StartJob starts the PEs of a further job on all nodes.
+// StartJob starts the PEs of a further job on all nodes that have some. The others may have been told already that the
+// job is over.
 func (c *Cluster) StartJob(number int) error {
-	return c.eachPresent(number, func(n Node) error { return n.StartJob(number) })
+	c.mu.Lock()
+	homes := c.homes[number]
+	c.mu.Unlock()
+	return c.eachPresent(number, func(i int, n Node) error {
+		if !slices.Contains(homes, i) {
+			return nil
+		}
+		return n.StartJob(number)
+	})
 }
 
 // DropJob ends the PEs of a further job that could not be started everywhere.
 func (c *Cluster) DropJob(number int) error {
-	return c.eachPresent(-1, func(n Node) error { return n.DropJob(number) }) // none is to be done on a lost node
+	return c.eachPresent(-1, func(_ int, n Node) error { return n.DropJob(number) }) // none is to be done on a lost node
 }
 
 // EndJob frees a further job that is over.

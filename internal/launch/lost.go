@@ -10,9 +10,9 @@ import (
 // reportLostNode ends the job because a node is lost, with all its PEs. With --recover the job goes on without them.
 func (r *run) reportLostNode(e daemon.Event) {
 	node := e.PE
-	r.lostNodes[node] = true
 	host := r.o.span().Hosts[node].Name
 	lost := pesOn(node, r.gone, r.cluster.home)
+	r.lostNodes[node] = r.ending || !r.o.Recover || len(lost) > 0 // otherwise noteClosed judges: output may be missing
 	for _, id := range lost {
 		r.left--
 		r.gone[id.Job][id.PE] = true

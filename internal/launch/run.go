@@ -162,13 +162,13 @@ func (r *run) event(e daemon.Event) {
 		r.gone[e.Job][e.PE] = true
 		r.countUsage(e)
 		r.profiles.noteEnd(e)
-		r.cluster.endIfOver(e.Job, r.gone[e.Job])
 		if r.fallen[e.ID] {
 			delete(r.fallen, e.ID) // was judged when it died
-			return
+		} else {
+			r.others.tellFailure(e) // as long as the job's nodes are known
+			r.reportInOrder(e)
 		}
-		r.others.tellFailure(e)
-		r.reportInOrder(e)
+		r.cluster.endIfOver(e.Job, r.gone[e.Job])
 	}
 }
 

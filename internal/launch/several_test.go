@@ -130,26 +130,29 @@ func TestLostNodeHasDeadPEs(t *testing.T) {
 // A node that is lost when all its PEs have ended may have kept some of their output, so the job has not ended well.
 func TestLostAtTheEnd(t *testing.T) {
 	lost := &daemon.LostError{Err: errors.New("gone")}
+	exited, gone := daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: 1}}, daemon.Event{Kind: daemon.NodeLost, Msg: "gone"}
 	for _, x := range []struct {
 		name   string
 		closed error
-		before bool // the loss is reported before, and the job goes on
+		events []daemon.Event // of node b, before the last PE of a ends; with a loss the job goes on
 		status int
 		said   []string
 	}{
-		{"lost", fmt.Errorf("close: %w", lost), false, StatusError, []string{"oshrun: node b is lost before it has said that all output had come: gone"}},
-		{"another error", errors.New("broken"), false, StatusOK, nil},
-		{"lost before", lost, true, StatusTolerated, []string{
+		{"lost", fmt.Errorf("close: %w", lost), []daemon.Event{exited}, StatusError, []string{"oshrun: node b is lost before it has said that all output had come: gone"}},
+		{"another error", errors.New("broken"), []daemon.Event{exited}, StatusOK, nil},
+		{"lost before", lost, []daemon.Event{gone}, StatusTolerated, []string{
 			"oshrun: node b is lost with PE 1: gone; 1 PE goes on", "oshrun: 1 of 2 PEs failed:",
 			"oshrun:   PE 1 (pid unknown) was lost with its node, b after 0s (learnt by the loss of its node)",
 		}},
+		{"lost after its PE", lost, []daemon.Event{exited, gone}, StatusError, []string{
+			"oshrun: node b is lost with no PE that runs: gone; 1 PE goes on",
+			"oshrun: node b is lost before it has said that all output had come: gone",
+		}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
-			inPair(t, 2, func(o *Options, b *fake) { o.Recover, b.closed = x.before, x.closed }, func(p *play, b *fake) {
-				if x.before {
-					b.events <- daemon.Event{Kind: daemon.NodeLost, Msg: "gone"}
-				} else {
-					b.events <- daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: 1}}
+			inPair(t, 2, func(o *Options, b *fake) { o.Recover, b.closed = slices.Contains(x.events, gone), x.closed }, func(p *play, b *fake) {
+				for _, e := range x.events {
+					b.events <- e
 				}
 				synctest.Wait()
 				p.exits(0, ending.End{})

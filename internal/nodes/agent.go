@@ -118,6 +118,7 @@ type agentProcess struct {
 	where string // the host, or how many there are
 	argv  []string
 	said  *tail
+	pid   int           // 0: it runs elsewhere, or was not started
 	kill  func()        // ends the agent, which may have ended; its daemon ends when it finds that the front end does not answer any more
 	ended chan struct{} // closed when it has ended and is reaped
 	err   error         // how it ended; set before ended is closed
@@ -175,6 +176,7 @@ func (p *agentProcess) run(cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
 		return p.explain(err)
 	}
+	p.pid = cmd.Process.Pid
 	p.kill = func() { _ = cmd.Process.Kill() }
 	go func() {
 		err := cmd.Wait()

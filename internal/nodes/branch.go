@@ -57,6 +57,22 @@ func (b *branch) start(f wire.Frame) error {
 	return nil
 }
 
+// owns says whether a child of this process is an agent, for which somebody waits.
+func (b *branch) owns(pid int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, agent := range b.agents {
+		select {
+		case <-agent.ended: // its number may be that of another process
+		default:
+			if agent.pid == pid {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // report tells the front end how an agent has ended.
 func (b *branch) report(node int, agent *agentProcess, err error) {
 	end := agentEnd{Said: agent.said.String()}

@@ -134,6 +134,7 @@ func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (daemon.No
 		}
 		hooks.Remote, hooks.Peers = w.fences, w.courier
 	}
+	hooks.IsOther = d.branch.owns
 	step, err := daemon.Start(cfg, hooks)
 	if err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"github.com/goshmem/goshmem/internal/plan"
 )
 
-// The daemon of this machine is started without ssh, unless it is to be that of another user, or of another sshd.
+// The daemon of this machine is started without ssh.
 func TestAgentOfThisMachine(t *testing.T) {
 	const local, ssh = "oshrun daemon --stdin", "ssh -o "
 	hosts := []plan.Host{{Name: "a"}, {Name: "b"}, {Name: "c", User: "me"}, {Name: "d", Port: 2222}}
@@ -16,7 +16,7 @@ func TestAgentOfThisMachine(t *testing.T) {
 		agent Agent // Config.Here
 		want  [4]string
 	}{
-		{[]bool{false, true, true, true}, LocalAgent("oshrun"), [4]string{ssh, local, ssh, ssh}},
+		{[]bool{false, true, true, true}, LocalAgent("oshrun"), [4]string{ssh, local, local, local}},
 		{[]bool{true}, LocalAgent("oshrun"), [4]string{local, ssh, ssh, ssh}},
 		{[]bool{true, true, true, true}, Agent{}, [4]string{ssh, ssh, ssh, ssh}},
 	} {

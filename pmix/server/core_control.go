@@ -43,12 +43,15 @@ func (ct *jobControl) abort(at caller, r *codec.AbortRequest) {
 		ct.refuse(at, codec.StatusErrBadParam, "abort: "+err.Error())
 		return
 	}
+	whole := len(procs) == 0 || covers(procs, at.space)
+	if !whole {
+		ct.tellCondemned(at.name, procs, true) // before one of them can end
+	}
 	ct.abortNear(at.name, procs, r)
-	if len(procs) == 0 || covers(procs, at.space) { // the host ends the whole job, on all nodes
+	if whole { // the host ends the whole job, on all nodes
 		ct.reply(at, codec.StatusSuccess)
 		return
 	}
-	ct.tellCondemned(at.name, procs, true)
 	ct.passOn(at, procs, &codec.AbortRequest{Status: r.Status, Message: r.Message, Procs: procs})
 }
 
@@ -99,16 +102,13 @@ func (ct *jobControl) controlJob(at caller, r *codec.JobControlRequest) {
 			return
 		}
 	}
-	acting, status, err := ct.controlNear(at.name, targets, r.Info)
+	acting, status, err := ct.controlNear(at.name, targets, r.Info, true)
 	switch {
 	case err != nil:
 		ct.refuse(at, status, "job control: "+err.Error())
 	case status != codec.StatusSuccess || !acting && namesWhole(targets):
 		ct.reply(at, status)
 	default:
-		if codec.Flag(r.Info, codec.KeyJobCtrlKill) || codec.Flag(r.Info, codec.KeyJobCtrlTerminate) {
-			ct.tellCondemned(at.name, targets, false)
-		}
 		ct.passOn(at, targets, &codec.JobControlRequest{Targets: targets, Info: r.Info})
 	}
 }
@@ -120,8 +120,9 @@ func namesWhole(targets []codec.Proc) bool {
 }
 
 // controlNear notes the paths to clean up after processes of this node, and asks the host to act on them. Acting is false
-// if there is nothing but paths.
-func (ct *jobControl) controlNear(from codec.Proc, targets []codec.Proc, infos []codec.Info) (acting bool, status codec.Status, err error) {
+// if there is nothing but paths. Asked says that a client of this node has asked: then other nodes learn whose end is
+// wanted, before one of them can end.
+func (ct *jobControl) controlNear(from codec.Proc, targets []codec.Proc, infos []codec.Info, asked bool) (acting bool, status codec.Status, err error) {
 	cleaning, err := readEpilog(infos)
 	do, err2 := readAction(infos)
 	if err := errors.Join(err, err2); err != nil {
@@ -138,6 +139,9 @@ func (ct *jobControl) controlNear(from codec.Proc, targets []codec.Proc, infos [
 	if acting {
 		if do.Kill || do.Terminate {
 			ct.condemn(from, targets, false)
+			if asked {
+				ct.tellCondemned(from, targets, false)
+			}
 		}
 		ct.emit(action{kind: actControl, proc: from, procs: targets, control: do})
 	}

@@ -61,7 +61,7 @@ func (ct *jobControl) serveFar(m *peerMessage) peerAnswer {
 		}
 	case *codec.JobControlRequest:
 		if r.Targets, err = ct.checkFarTargets(r.Targets); err == nil {
-			_, status, err = ct.controlNear(m.proc, r.Targets, r.Info)
+			_, status, err = ct.controlNear(m.proc, r.Targets, r.Info, false)
 		}
 	default:
 		err = fmt.Errorf("want an abort or job control")

@@ -263,5 +263,11 @@ func (es *events) raiseAbout(targets []codec.Proc, status codec.Status, id strin
 		NonDefault: true, Info: []codec.Info{{Key: codec.KeyGroupID, Value: codec.StringValue(id)}},
 	}
 	ev.Info = ev.Pack()
+	if about.local && about.exited {
+		if status, _ := about.describeEnd(about.exit); status == codec.StatusSuccess {
+			_ = es.announce(ev) // other nodes hear of failures only; nothing in it fails to pack
+			return
+		}
+	}
 	_ = es.raise(ev) // nothing in it fails to pack
 }

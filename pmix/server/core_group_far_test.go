@@ -49,6 +49,34 @@ func TestMembersBetweenNodes(t *testing.T) {
 	m.worlds[1].expect("event 2 GROUP_MEMBER_FAILED from 1 about 1 nondefault group g")
 }
 
+// A leader hears that an invited process of another node has ended well, and those who have accepted that their leader has.
+func TestGoodEndsDuringInvitation(t *testing.T) {
+	listening := func() *mesh {
+		m := newMesh(t, 2)
+		for r := range codec.Rank(4) {
+			m.request(r, codes(codec.StatusGroupInvited, codec.StatusGroupInviteFailed, codec.StatusGroupLeaderFailed))
+		}
+		m.clear()
+		return m
+	}
+	end := func(m *mesh, rank codec.Rank) {
+		m.request(rank, &codec.FinalizeRequest{})
+		m.on(rank).closeConn(rank)
+		m.clear()
+		m.exit(rank)
+	}
+	m := listening()
+	m.request(0, invited("g", ranks(1, 2)...))
+	end(m, 2)
+	m.worlds[0].expect("event 0 GROUP_INVITE_FAILED from 2 about 2 nondefault group g")
+
+	m = listening()
+	m.request(0, invited("g", ranks(1, 2)...))
+	m.request(2, answered(codec.StatusGroupInviteAccepted, first(0)))
+	end(m, 0)
+	m.worlds[1].expect("event 2 GROUP_LEADER_FAILED from 0 about 0 nondefault group g")
+}
+
 // Parts that no server hands in fail the construction.
 func TestStrangePartsOfGroup(t *testing.T) {
 	stranger := codec.NewEncoder(nil)

@@ -69,11 +69,11 @@ func (pb *published) passOn(at caller, r codec.Request) {
 }
 
 // tellLifetime tells the board on which nodes an application has processes. A process may have ended, and with it the
-// application on this node.
+// application on this node. A tool is on no node of the job: its end is that of its application.
 func (pb *published) tellLifetime(s *nspace, app uint32, ended codec.Proc, all bool) {
 	m := &peerMessage{op: opLifetime, proc: ended, number: uint64(app), flag: all}
 	for _, p := range s.procs {
-		if node := int(p.place.Node); p.place.AppNum == app && !slices.Contains(m.nodes, node) {
+		if node := int(p.place.Node); !s.tool && p.place.AppNum == app && !slices.Contains(m.nodes, node) {
 			m.nodes = append(m.nodes, node)
 		}
 	}
@@ -103,7 +103,7 @@ func (pb *published) dropEnded(p *process) {
 	lives := func(q *process) bool { return q.place.AppNum == app && !q.exited && (q.local || !pb.peered) }
 	all := !slices.ContainsFunc(p.space.procs, lives)
 	if pb.peered {
-		if p.local && !p.space.tool {
+		if p.local {
 			pb.tellLifetime(p.space, app, p.name, all)
 		}
 		return

@@ -68,7 +68,7 @@ var table = []group{
 		layer:    "5",
 		packages: []string{"coll"},
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4"},
-		never:    []string{"detector/..."},
+		never:    []string{"detector/...", "internal/job"},
 	},
 	{
 		layer:    "5",
