@@ -136,8 +136,8 @@ node2: PE 2, program no-such-program
 		"--host n[1-2]:2 -n 1 true : --host n2:2 --nodes 2 -n 2 false":  "! program 2 of the job: --nodes: 2 nodes, want at most 1, the hosts of --host n2:2\nhint: a smaller --nodes",
 		"-n 1 true : --nodes 2 -n 2 false":                              "! program 2 of the job: --nodes: 2, want 1: no hosts are given",
 		"--host n1,n2 --map-by seq --nodes 1 true":                      "! --nodes and --map-by seq exclude each other",
-		"-n 1 --host nobody@localhost true":                             "! host nobody@localhost: the host is this machine, ",
-		"-n 2 --host nobody@localhost,n2 true":                          "! want no other user\nhint: leave the user out",
+		"-n 1 --host no-such-user@localhost true":                       "! host no-such-user@localhost: the host is this machine, ",
+		"-n 2 --host no-such-user@localhost,n2 true":                    "! want no other user\nhint: leave the user out",
 	} {
 		want, refused := strings.CutPrefix(want, "! ")
 		status, _, said := execute(t, strings.Fields("--do-not-launch --display map "+line)...)
