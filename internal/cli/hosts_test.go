@@ -93,6 +93,18 @@ func noSlurm(t *testing.T) {
 	}
 }
 
+// expectMaps checks what is displayed of jobs, by their command lines: the map of PEs, or with "! " in front the error.
+func expectMaps(t *testing.T, lines map[string]string) {
+	t.Helper()
+	for line, want := range lines {
+		want, refused := strings.CutPrefix(want, "! ")
+		status, _, said := execute(t, strings.Fields("--do-not-launch --display map "+line)...)
+		if refused && status != 2 || !refused && status != 0 || !strings.Contains(said, want) {
+			t.Errorf("%s: status %d, want\n%s\ngot\n%s", line, status, want, said)
+		}
+	}
+}
+
 // Jobs on other hosts are shown before their daemons are started.
 func TestOtherHosts(t *testing.T) {
 	noSlurm(t)
@@ -124,7 +136,7 @@ node2: PE 2, program no-such-program
 	if own, err := translate(strings.Fields("-launcher rsh ./a"), newRoot(nil).Flags()); err != nil || own[0] != "--launch=exec:rsh {host}" {
 		t.Errorf("-launcher rsh: %q, %v", own, err)
 	}
-	for line, want := range map[string]string{
+	expectMaps(t, map[string]string{
 		"-n 4 --host node1:2,node2:2 --map-by node true":                "node1: PEs 0,2, program true\nnode2: PEs 1,3, program true",
 		"-n 4 --host node1:2,node2:2 --map-by node --rank-by slot true": "node1: PEs 0-1, program true\nnode2: PEs 2-3, program true",
 		"-n 1 --host node1:2 true : -n 2 --host node2:2 /bin/false":     "node1: PE 0, program true\nnode2: PEs 1-2, program /bin/false",
@@ -138,13 +150,7 @@ node2: PE 2, program no-such-program
 		"--host n1,n2 --map-by seq --nodes 1 true":                      "! --nodes and --map-by seq exclude each other",
 		"-n 1 --host no-such-user@localhost true":                       "! host no-such-user@localhost: the host is this machine, ",
 		"-n 2 --host no-such-user@localhost,n2 true":                    "! want no other user\nhint: leave the user out",
-	} {
-		want, refused := strings.CutPrefix(want, "! ")
-		status, _, said := execute(t, strings.Fields("--do-not-launch --display map "+line)...)
-		if refused && status != 2 || !refused && status != 0 || !strings.Contains(said, want) {
-			t.Errorf("%s: status %d, want\n%s\ngot\n%s", line, status, want, said)
-		}
-	}
+	})
 	file := filepath.Join(t.TempDir(), "hosts")
 	for text, want := range map[string]string{"localhost user=" + ownUser(): "", "localhost port=2222": "host localhost, port 2222: the host is this machine"} {
 		check(t, os.WriteFile(file, []byte(text), 0o600))
@@ -158,7 +164,7 @@ node2: PE 2, program no-such-program
 func TestMapOtherHosts(t *testing.T) {
 	noSlurm(t)
 	per := node(t).Units(plan.BindSocket)
-	for line, want := range map[string]string{
+	expectMaps(t, map[string]string{
 		"--host n1:9,n2:9 --map-by ppr:1:socket true":              "map: " + strconv.Itoa(2*per) + " PEs on 2 hosts",
 		"--host n1:9,n2:9 --map-by ppr:1:core --bind-to none true": "PEs on 2 hosts",
 		"--host n1:1,n2:1 --map-by core true":                      "! --map-by: \"core\": PEs on several hosts are not bound yet, want slot, node, seq or ppr:N:UNIT",
@@ -168,19 +174,13 @@ func TestMapOtherHosts(t *testing.T) {
 		"--host n1:1,n2:1 --map-by slot:SPAN true":                 "! --map-by: \"slot:SPAN\": qualifier span, want none on several hosts",
 		"-n 1 --map-by slot:SPAN true":                             "map: 1 PEs on ",
 		"-n 1 --map-by core true":                                  "PE 0 bound to core ",
-	} {
-		want, refused := strings.CutPrefix(want, "! ")
-		status, _, said := execute(t, strings.Fields("--do-not-launch --display map "+line)...)
-		if refused && status != 2 || !refused && status != 0 || !strings.Contains(said, want) {
-			t.Errorf("%s: status %d, want\n%s\ngot\n%s", line, status, want, said)
-		}
-	}
+	})
 }
 
 // Emulated nodes are hosts, over which PEs are spread by the same rules.
 func TestEmulatedHosts(t *testing.T) {
 	noSlurm(t)
-	for line, want := range map[string]string{
+	expectMaps(t, map[string]string{
 		"--emulate 2 -n 3 true":                        "node0: PEs 0-1, program true\nnode1: PE 2, program true",
 		"--emulate 4 -n 5 true":                        "node0: PEs 0-1, program true\nnode1: PE 2, program true\nnode2: PE 3, program true\nnode3: PE 4, program true",
 		"--emulate 2 -n 4 --map-by node true":          "node0: PEs 0,2, program true\nnode1: PEs 1,3, program true",
@@ -189,13 +189,7 @@ func TestEmulatedHosts(t *testing.T) {
 		"--emulate 2 -n 4 --host node1:*,node0:2 true": "node1: PEs 0-1, program true\nnode0: PEs 2-3, program true",
 		"--emulate 3 -n 2 true":                        "! 3 nodes for 2 PEs, want at most one node for each",
 		"--emulate 2 -n 2 --host localhost true":       "! host localhost, want one of emulation: node0, node1",
-	} {
-		want, refused := strings.CutPrefix(want, "! ")
-		status, _, said := execute(t, strings.Fields("--do-not-launch --display map "+line)...)
-		if (status == 0) == refused || !strings.Contains(said, want) {
-			t.Errorf("%s: status %d, want\n%s\ngot\n%s", line, status, want, said)
-		}
-	}
+	})
 }
 
 // An emulated node is none of this machine's names, even if the machine is called so.
@@ -219,7 +213,7 @@ func TestSlurmHosts(t *testing.T) {
 		t.Setenv("SLURM_JOB_NUM_NODES", "")
 	}
 	set("n[01-02]", "2,1")
-	for line, want := range map[string]string{
+	expectMaps(t, map[string]string{
 		"true":                  "n01: PEs 0-1, program true\nn02: PE 2, program true",
 		"--host n02 true":       "n02: PE 0, program true",
 		"--host +n1 true":       "n02: PE 0, program true",
@@ -227,13 +221,7 @@ func TestSlurmHosts(t *testing.T) {
 		"-n 2 --host n02 true":  "! not enough slots: 2 PEs, want at most 1: the slots of n02 (1)",
 		"--host n03 true":       "! --host n03: host n03, want one of Slurm's allocation: n01, n02; did you mean n01?",
 		"--host localhost true": "! host localhost, want one of Slurm's allocation: n01, n02",
-	} {
-		want, refused := strings.CutPrefix(want, "! ")
-		status, _, said := execute(t, strings.Fields("--do-not-launch --display map "+line)...)
-		if (status == 0) == refused || !strings.Contains(said, want) {
-			t.Errorf("%s: status %d, want\n%s\ngot\n%s", line, status, want, said)
-		}
-	}
+	})
 	set("n[01-02", "2,1")
 	if status, _, said := execute(t, "true"); status != 2 || !strings.Contains(said, "SLURM_JOB_NODELIST: n[01-02: [ without ]") || !strings.Contains(said, "\nhint: env -u SLURM_JOB_ID -u SLURM_JOBID oshrun") {
 		t.Errorf("a list that is cut: status %d, %s", status, said)

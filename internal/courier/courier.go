@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/goshmem/goshmem/internal/hook"
 	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/pmix/server"
 )
@@ -51,11 +52,10 @@ type Courier struct {
 	cfg Config
 
 	mu       sync.Mutex
-	server   Server // nil: not started
+	server   hook.Late[Server] // there from Start on
 	asked    map[uint64]int
 	dead     map[int]bool
 	arriving mail
-	early    []func(Server) // calls of the server before Start
 }
 
 var _ server.Peers = (*Courier)(nil)
@@ -77,20 +77,7 @@ func New(cfg Config) (*Courier, error) {
 func (c *Courier) Start(s Server) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.server = s
-	for _, call := range c.early {
-		call(s)
-	}
-	c.early = nil
-}
-
-// call calls the server, now or when it is there. The lock is held, so calls keep their order.
-func (c *Courier) call(f func(Server)) {
-	if c.server == nil {
-		c.early = append(c.early, f)
-		return
-	}
-	f(c.server)
+	c.server.Set(s)
 }
 
 // Ask implements server.Peers.
@@ -98,7 +85,7 @@ func (c *Courier) Ask(to int, number uint64, body []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if to == c.cfg.Me || to < server.Root || to >= c.cfg.Nodes || c.dead[to] {
-		c.call(func(s Server) { s.Answered(number, nil) })
+		c.server.Call(func(s Server) { s.Answered(number, nil) })
 		return
 	}
 	c.asked[number] = to
@@ -158,7 +145,7 @@ func (c *Courier) takeMessage(from int, kind wire.Kind, message []byte) error {
 		return fmt.Errorf("want one of another node, from 0 to %d", c.cfg.Nodes-1)
 	}
 	if kind == wire.KindTell {
-		c.call(func(s Server) { s.Told(from, message) })
+		c.server.Call(func(s Server) { s.Told(from, message) })
 		return nil
 	}
 	number, body, err := cutNumber(message)
@@ -166,7 +153,7 @@ func (c *Courier) takeMessage(from int, kind wire.Kind, message []byte) error {
 		return err
 	}
 	if kind == wire.KindQuestion {
-		c.call(func(s Server) {
+		c.server.Call(func(s Server) {
 			s.Asked(from, number, body, func(answer []byte) { c.reply(from, number, answer) })
 		})
 		return nil
@@ -175,7 +162,7 @@ func (c *Courier) takeMessage(from int, kind wire.Kind, message []byte) error {
 		return fmt.Errorf("answer to question %d, which the node has not got or has answered", number)
 	}
 	delete(c.asked, number)
-	c.call(func(s Server) { s.Answered(number, body) })
+	c.server.Call(func(s Server) { s.Answered(number, body) })
 	return nil
 }
 
@@ -201,7 +188,7 @@ func (c *Courier) NodeDead(node int) {
 	for _, number := range slices.Sorted(maps.Keys(c.asked)) {
 		if c.asked[number] == node {
 			delete(c.asked, number)
-			c.call(func(s Server) { s.Answered(number, nil) })
+			c.server.Call(func(s Server) { s.Answered(number, nil) })
 		}
 	}
 }

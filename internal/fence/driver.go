@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/goshmem/goshmem/internal/hook"
 	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/server"
@@ -41,9 +42,8 @@ type Driver struct {
 	fences   *Fences
 	fetches  fetches
 	arriving map[stream]*wire.Assembly
-	server   Server         // nil: not started
-	early    []func(Server) // calls of the server before Start
-	outputs  []Output       // room
+	server   hook.Late[Server] // there from Start on
+	outputs  []Output          // room
 }
 
 // messageRoom is the room that most messages need beside the value.
@@ -76,20 +76,7 @@ func New(cfg Config) (*Driver, error) {
 func (d *Driver) Start(s Server) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.server = s
-	for _, call := range d.early {
-		call(s)
-	}
-	d.early = nil
-}
-
-// tell calls the server, now or when it is there. The lock is held, so calls keep their order.
-func (d *Driver) tell(call func(Server)) {
-	if d.server == nil {
-		d.early = append(d.early, call)
-		return
-	}
-	call(d.server)
+	d.server.Set(s)
 }
 
 func (d *Driver) report(err error) {
@@ -174,11 +161,11 @@ func (d *Driver) carryOut(outputs []Output) {
 		case Send:
 			d.send(o.To, wire.KindFence, o.Message.Append(make([]byte, 0, len(o.Message.Value)+messageRoom)))
 		case Called:
-			d.tell(func(s Server) { s.FenceCalled(o.Call) })
+			d.server.Call(func(s Server) { s.FenceCalled(o.Call) })
 		case Expired:
-			d.tell(func(s Server) { s.FenceExpired(o.Call) })
+			d.server.Call(func(s Server) { s.FenceExpired(o.Call) })
 		case Done:
-			d.tell(func(s Server) { s.FenceDone(o.ID, o.Status, o.Data) })
+			d.server.Call(func(s Server) { s.FenceDone(o.ID, o.Status, o.Data) })
 		case Fault:
 			d.report(o.Err)
 		}

@@ -100,7 +100,7 @@ func (d *Driver) Fetch(p codec.Proc, key string) {
 		status = codec.StatusErrBadParam
 	}
 	if status != codec.StatusSuccess {
-		d.tell(func(s Server) { s.Fetched(p, key, status, nil) })
+		d.server.Call(func(s Server) { s.Fetched(p, key, status, nil) })
 		return
 	}
 	d.fetches.last++
@@ -115,7 +115,7 @@ func (d *Driver) serveFetch(node int, message []byte) error {
 	if err != nil {
 		return err
 	}
-	d.tell(func(s Server) {
+	d.server.Call(func(s Server) {
 		s.Serve(q.proc, q.key, func(status codec.Status, packed []byte) { d.answerFetch(node, q.number, status, packed) })
 	})
 	return nil
@@ -144,7 +144,7 @@ func (d *Driver) takeFetched(node int, message []byte) error {
 		return fmt.Errorf("answer to request %d, which node %d has not got or has answered", a.number, node)
 	}
 	delete(d.fetches.pending, a.number)
-	d.tell(func(s Server) { s.Fetched(f.proc, f.key, a.status, a.data) })
+	d.server.Call(func(s Server) { s.Fetched(f.proc, f.key, a.status, a.data) })
 	return nil
 }
 
@@ -153,7 +153,7 @@ func (d *Driver) failFetches(node int) {
 	for _, number := range slices.Sorted(maps.Keys(d.fetches.pending)) {
 		if f := d.fetches.pending[number]; f.node == node {
 			delete(d.fetches.pending, number)
-			d.tell(func(s Server) { s.Fetched(f.proc, f.key, lostStatus, nil) })
+			d.server.Call(func(s Server) { s.Fetched(f.proc, f.key, lostStatus, nil) })
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package hook keeps lists of functions that a place calls without knowing the packages that have added
-// them. Such places are the waits of a process, and its news of deaths.
+// Package hook keeps functions for later: lists of them that a place calls without knowing the packages that have added
+// them, such as the waits of a process and its news of deaths, and calls of what is not there yet.
 package hook
 
 import (

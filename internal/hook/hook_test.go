@@ -72,3 +72,20 @@ func TestListConcurrent(t *testing.T) {
 		t.Errorf("called %v, want each of 0 to 7 once", got)
 	}
 }
+
+// Calls before the value wait for it, and keep their order.
+func TestLate(t *testing.T) {
+	var l Late[int]
+	var got []int
+	note := func(n int) func(int) { return func(value int) { got = append(got, n+value) } }
+	l.Call(note(1))
+	l.Call(note(2))
+	if len(got) > 0 {
+		t.Errorf("calls %v before the value, want none", got)
+	}
+	l.Set(10)
+	l.Call(note(3))
+	if want := []int{11, 12, 13}; !slices.Equal(got, want) {
+		t.Errorf("calls %v, want %v", got, want)
+	}
+}

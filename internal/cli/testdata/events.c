@@ -2,44 +2,9 @@
  * "ranges": rank 0 raises events with several ranges, the last one for all. The others print what they hear.
  * "lost": the last rank kills its daemon. The ranks of other nodes hear that the node is down, and go on.
  */
-#include <pmix.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "client.h"
 
 enum { FIRST = -3001, LAST = -3006, NODE_DOWN = -231 };
-
-static pmix_proc_t me;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
-static int registered, heard;
-
-static void check(const char *what, pmix_status_t rc)
-{
-	if (rc == PMIX_SUCCESS || rc == PMIX_OPERATION_SUCCEEDED)
-		return;
-	fprintf(stderr, "rank %u: %s: %s\n", me.rank, what, PMIx_Error_string(rc));
-	exit(1);
-}
-
-static void set(int *word)
-{
-	pthread_mutex_lock(&lock);
-	*word = 1;
-	pthread_cond_broadcast(&news);
-	pthread_mutex_unlock(&lock);
-}
-
-static void await(int *word)
-{
-	pthread_mutex_lock(&lock);
-	while (!*word)
-		pthread_cond_wait(&news, &lock);
-	pthread_mutex_unlock(&lock);
-}
 
 static void note(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
 		 pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)

@@ -2,26 +2,7 @@
  * Rank 1 ends as the argument says. Rank 0 has a handler for that, rank 2 registers
  * one afterwards, and rank 3 has none.
  */
-#include <pmix.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-static pmix_proc_t me;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
-static int registered, heard;
-
-static void check(const char *what, pmix_status_t rc)
-{
-	if (rc == PMIX_SUCCESS || rc == PMIX_OPERATION_SUCCEEDED)
-		return;
-	fprintf(stderr, "rank %u: %s: %s\n", me.rank, what, PMIx_Error_string(rc));
-	exit(1);
-}
+#include "client.h"
 
 static void note(size_t id, pmix_status_t status, const pmix_proc_t *source, pmix_info_t info[], size_t ninfo,
 		 pmix_info_t results[], size_t nresults, pmix_event_notification_cbfunc_fn_t done, void *data)
@@ -45,18 +26,7 @@ static void note(size_t id, pmix_status_t status, const pmix_proc_t *source, pmi
 static void ready(pmix_status_t status, size_t id, void *data)
 {
 	check("register", status);
-	pthread_mutex_lock(&lock);
-	registered = 1;
-	pthread_cond_broadcast(&news);
-	pthread_mutex_unlock(&lock);
-}
-
-static void await(int *word)
-{
-	pthread_mutex_lock(&lock);
-	while (!*word)
-		pthread_cond_wait(&news, &lock);
-	pthread_mutex_unlock(&lock);
+	set(&registered);
 }
 
 static void listen_for_ends(void)
