@@ -90,7 +90,7 @@ func (c collecting) writePart(ctx context.Context, mine part) error {
 	mine.seq, mine.check = seq, ^seq
 	*(*part)(to) = mine
 	if c.fitsInSlot(mine.bytes) {
-		copy(view[byte](unsafe.Add(to, partBytes), int(mine.bytes)), view[byte](t.address(t.me, mine.src), int(mine.bytes)))
+		copy(view[byte](unsafe.Add(to, partBytes), int(mine.bytes)), elements[byte](t, t.me, mine.src, int(mine.bytes)))
 	}
 	return t.meet(ctx, seq)
 }
@@ -147,7 +147,7 @@ func (c collecting) copyParts(dst, before uint64) {
 		if !c.fitsInSlot(p.bytes) {
 			from = t.address(i, p.src)
 		}
-		rma.MoveOut(view[byte](t.address(t.me, dst+before), int(p.bytes)), from)
+		rma.MoveOut(elements[byte](t, t.me, dst+before, int(p.bytes)), from)
 		before += p.bytes
 	}
 }

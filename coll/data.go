@@ -20,6 +20,12 @@ type Buffers struct {
 
 func view[T any](p unsafe.Pointer, n int) []T { return unsafe.Slice((*T)(p), n) }
 
+// elements returns n elements at an offset of member i's segment. It is generic so that the compiler puts it in
+// line in collectives that other packages instantiate: it puts no call of a plain function in line there.
+func elements[T any](t *Team, i int, off uint64, n int) []T {
+	return view[T](unsafe.Add(unsafe.Pointer(t.members[i]), int(off)), n)
+}
+
 // bytesOf returns the size of n elements.
 func bytesOf[T any](n int) int {
 	var z T
@@ -34,7 +40,7 @@ func bytesOf[T any](n int) int {
 // that live have them.
 //
 //   - Errors: on a tolerant team whose root died short of it, a *DeadError on all members.
-func Broadcast[T any](ctx context.Context, t *Team, b Buffers, root int) (err error) {
+func Broadcast[T any](ctx context.Context, t *Team, b Buffers, root int) error {
 	if bytesOf[T](b.N) > t.slotBytes {
 		return broadcastLarge[T](ctx, t, b, root)
 	}
@@ -43,25 +49,36 @@ func Broadcast[T any](ctx context.Context, t *Team, b Buffers, root int) (err er
 	if err != nil {
 		return err
 	}
-	defer t.endCollective(&err)
 	t.onlyContributor = root
-	dst := view[T](t.address(t.me, b.Dst), b.N)
-	if t.me != root {
-		t.enterStep(seq, false)
-		if _, err := t.awaitRoot(ctx, root, seq); err != nil {
-			return err
-		}
-		rma.CopyOut(dst, t.contributionOf(root, seq, size))
-		return nil
+	if t.me == root {
+		err = giveSmall[T](ctx, t, b, seq, size)
+	} else {
+		err = takeSmall[T](ctx, t, b, root, seq, size)
 	}
+	t.endCollective(&err) // not deferred, as in exchange
+	return err
+}
+
+// giveSmall is the root's part of a broadcast through its slots.
+func giveSmall[T any](ctx context.Context, t *Team, b Buffers, seq uint64, size int) error {
 	to, err := t.awaitPlace(ctx, seq, size)
 	if err != nil {
 		return err
 	}
-	src := view[T](t.address(root, b.Src), b.N)
+	src := elements[T](t, t.me, b.Src, b.N)
 	rma.Copy(to, src)
 	t.enterStep(seq, true)
-	copy(dst, src)
+	copy(elements[T](t, t.me, b.Dst, b.N), src)
+	return nil
+}
+
+// takeSmall is the part of the other members.
+func takeSmall[T any](ctx context.Context, t *Team, b Buffers, root int, seq uint64, size int) error {
+	t.enterStep(seq, false)
+	if _, err := t.awaitRoot(ctx, root, seq); err != nil {
+		return err
+	}
+	rma.CopyOut(elements[T](t, t.me, b.Dst, b.N), t.contributionOf(root, seq, size))
 	return nil
 }
 
@@ -88,7 +105,7 @@ func broadcastLarge[T any](ctx context.Context, t *Team, b Buffers, root int) (e
 		return err
 	}
 	if alive && (t.me != root || b.Dst != b.Src) { // in place, nothing is written while others read it
-		rma.MoveOut(view[T](t.address(t.me, b.Dst), b.N), t.address(root, b.Src))
+		rma.MoveOut(elements[T](t, t.me, b.Dst, b.N), t.address(root, b.Src))
 	}
 	t.enterStep(seq+1, false)
 	if t.me == root {
@@ -111,11 +128,11 @@ func Reduce[T any](ctx context.Context, t *Team, b Buffers, op Op[T]) error {
 	if size > t.slotBytes {
 		return reduceLarge(ctx, t, b, op)
 	}
-	seq, err := t.exchange(ctx, view[byte](t.address(t.me, b.Src), size))
+	seq, err := t.exchange(ctx, elements[byte](t, t.me, b.Src, size))
 	if err != nil {
 		return err
 	}
-	dst, who := view[T](t.address(t.me, b.Dst), b.N), t.contributors(seq)
+	dst, who := elements[T](t, t.me, b.Dst, b.N), t.contributors(seq)
 	copy(dst, view[T](t.contributionOf(who[0], seq, size), b.N))
 	for _, i := range who[1:] {
 		op(dst, view[T](t.contributionOf(i, seq, size), b.N))

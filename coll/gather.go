@@ -67,7 +67,7 @@ func gatherBlocks[T any](ctx context.Context, t *Team, b Buffers, kind uint64, n
 	if size := bytesOf[T](n); size <= t.slotBytes {
 		return gatherSmall[T](ctx, t, b, size, stride)
 	}
-	dst := view[T](t.address(t.me, b.Dst), b.N*len(t.members))
+	dst := elements[T](t, t.me, b.Dst, b.N*len(t.members))
 	seq, err := t.beginCollective(2)
 	if err != nil {
 		return err
@@ -102,13 +102,22 @@ func gatherBlocks[T any](ctx context.Context, t *Team, b Buffers, kind uint64, n
 
 // gatherSmall is gatherBlocks through slots, for sources of size bytes.
 func gatherSmall[T any](ctx context.Context, t *Team, b Buffers, size, stride int) error {
-	seq, err := t.exchange(ctx, view[byte](t.address(t.me, b.Src), size))
+	dst := elements[T](t, t.me, b.Dst, b.N*len(t.members))
+	seq, err := t.exchange(ctx, elements[byte](t, t.me, b.Src, size))
 	if err != nil {
 		return err
 	}
-	dst := view[T](t.address(t.me, b.Dst), b.N*len(t.members))
+	block := bytesOf[T](t.me * stride)
+	if size <= t.lineBytes && t.dead == nil { // the usual case: no call for each member
+		from := unsafe.Add(t.contributionOf(0, seq, size), block)
+		for i := range t.members {
+			rma.CopyOut(dst[i*b.N:(i+1)*b.N], from)
+			from = unsafe.Add(from, t.wordStride)
+		}
+		return nil
+	}
 	for _, i := range t.contributors(seq) {
-		rma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(t.contributionOf(i, seq, size), bytesOf[T](t.me*stride)))
+		rma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(t.contributionOf(i, seq, size), block))
 	}
 	return nil
 }
@@ -192,6 +201,6 @@ func (x *blocks[T]) giveBlock(i int) {
 	if atomic.LoadUint64(t.progressOf(i))&(1<<t.me) != 0 || atomic.LoadUint64(t.word(i))&marks != 0 {
 		return
 	}
-	dst := view[T](t.address(i, x.b.Dst), x.b.N*len(t.members))
+	dst := elements[T](t, i, x.b.Dst, x.b.N*len(t.members))
 	rma.MoveOut(x.blockOf(dst, t.me), x.sourceOf(t.me, i))
 }

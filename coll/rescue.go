@@ -40,7 +40,7 @@ func (r *reduction[T]) logOf(i, k, n int) []T {
 
 // elements returns elements lo to lo+n of the object at offset off in member i's segment.
 func (r *reduction[T]) elements(i int, off uint64, lo, n int) []T {
-	return view[T](r.t.address(i, off+uint64(bytesOf[T](lo))), n)
+	return elements[T](r.t, i, off+uint64(bytesOf[T](lo)), n)
 }
 
 // foldSources makes a piece from the sources of some contributors, at least one.

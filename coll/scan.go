@@ -22,11 +22,11 @@ func Scan[T any](ctx context.Context, t *Team, b Buffers, op Op[T], exclusive bo
 	if size > t.slotBytes {
 		return scanLarge(ctx, t, b, op, exclusive)
 	}
-	seq, err := t.exchange(ctx, view[byte](t.address(t.me, b.Src), size))
+	seq, err := t.exchange(ctx, elements[byte](t, t.me, b.Src, size))
 	if err != nil {
 		return err
 	}
-	dst, who := view[T](t.address(t.me, b.Dst), b.N), t.contributors(seq)
+	dst, who := elements[T](t, t.me, b.Dst, b.N), t.contributors(seq)
 	end, _ := slices.BinarySearch(who, t.me)
 	if !exclusive {
 		end++

@@ -116,13 +116,14 @@ func (t *Team) Tolerant() bool { return t.tolerant }
 
 // Sync returns when all members have called it. It completes no memory
 // operation.
-func (t *Team) Sync(ctx context.Context) (err error) {
+func (t *Team) Sync(ctx context.Context) error {
 	seq, err := t.beginCollective(1)
 	if err != nil {
 		return err
 	}
-	defer t.endCollective(&err)
-	return t.meet(ctx, seq)
+	err = t.meet(ctx, seq)
+	t.endCollective(&err) // not deferred, as in exchange
+	return err
 }
 
 // Outcome says which members a collective was made of.

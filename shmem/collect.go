@@ -137,15 +137,17 @@ func Alltoall[T any](t *Team, dst, src Sym[T]) error {
 	if err := checkPair(t, op, dst, src, src.n, false); err != nil {
 		return t.reportRefusal(op, err)
 	}
-	if src.n%t.NPEs() != 0 {
-		return t.reportRefusal(op, usage(op, ErrArgument, "%d elements for a team of %[2]d, want a multiple of %[2]d", src.n, t.NPEs()))
+	npes := t.NPEs()
+	n := src.n / npes
+	if n*npes != src.n {
+		return t.reportRefusal(op, usage(op, ErrArgument, "%d elements for a team of %[2]d, want a multiple of %[2]d", src.n, npes))
 	}
 	if t.h.checks {
 		if err := t.compare(op, dst.off, src.off, "Alltoall of %s", coll.NameElements[T](src.n)); err != nil {
 			return err
 		}
 	}
-	return t.publicError(op, coll.Alltoall[T](t.ctx, t.coll, buffersOf(dst, src, src.n/t.NPEs())))
+	return t.publicError(op, coll.Alltoall[T](t.ctx, t.coll, buffersOf(dst, src, n)))
 }
 
 // buffersOf describes the objects of a collective to package coll.
