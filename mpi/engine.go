@@ -38,6 +38,7 @@ func newEngine(j *job.Job) *engine {
 	e.eager, e.fragment = min(eagerMost, most), min(fragmentMost, most)
 	e.groups, e.future = map[uint32]*group{}, map[uint32]*queue{}
 	e.access = make([]uint8, j.NPEs)
+	e.requests.lock = &e.mu
 	e.publishReach()
 	return e
 }

@@ -17,6 +17,7 @@ import (
 // belongs to its waiter.
 type request struct {
 	g    *group
+	lock *wait.Lock     // the engine's; it never changes, and is nil for requests that are complete for good
 	op   string         // the public function: "Irecv"
 	use  uint64         // generation, in multiples of useGen, and marks; it grows when the request is given back
 	done uint64         // 1: complete

@@ -1,13 +1,18 @@
 package mpi
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/goshmem/goshmem/internal/wait"
+)
 
 // requestPool remembers the requests that were given out, the oldest first, and gives them out again. A
 // request that has ended has another generation: the pool sees that, and no call gives it back. Guarded by
 // the engine's lock.
 type requestPool struct {
-	ring []issue // its length is a power of two
-	next uint    // index of the oldest issue, modulo the length
+	lock *wait.Lock // the engine's, which all its requests have
+	ring []issue    // its length is a power of two
+	next uint       // index of the oldest issue, modulo the length
 }
 
 // issue is a request and the generation with which it was given out.
@@ -28,12 +33,12 @@ func (p *requestPool) get() *request {
 		i := &p.ring[p.next&uint(len(p.ring)-1)]
 		p.next++
 		if i.r == nil {
-			i.r = new(request)
+			i.r = p.make()
 			return i.r
 		}
 		switch use := atomic.LoadUint64(&i.r.use); {
 		case use&useKept != 0: // its handles return its error from now on
-			i.r, i.gen = new(request), 0
+			i.r, i.gen = p.make(), 0
 			return i.r
 		case use&^(useGen-1) != i.gen: // it has ended
 			i.gen = use
@@ -41,14 +46,17 @@ func (p *requestPool) get() *request {
 		}
 	}
 	if len(p.ring) == poolRequests {
-		return new(request)
+		return p.make()
 	}
 	at := len(p.ring)
 	p.ring = append(p.ring, make([]issue, max(poolLeast, at))...)
 	p.next = uint(at + 1)
-	p.ring[at].r = new(request)
+	p.ring[at].r = p.make()
 	return p.ring[at].r
 }
+
+// make returns a request that no call has had.
+func (p *requestPool) make() *request { return &request{lock: p.lock} }
 
 // newRequest returns a request for the bytes of a buffer. The caller has the engine's lock.
 func (g *group) newRequest(op string, s span) *request {
