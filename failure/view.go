@@ -1,7 +1,9 @@
 package failure
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -76,17 +78,62 @@ func (v *View) Dead(pe int, incarnation uint32) bool {
 func (v *View) All() (all []Failure, epoch uint64) { return v.Since(0) }
 
 // Since is All without the deaths that were published up to an epoch.
+//
+//   - Cost: proportional to the deaths since that epoch, which it finds in the page's log. If the
+//     log does not go back so far, one look at each PE of the job.
 func (v *View) Since(epoch uint64) (all []Failure, last uint64) {
 	last = v.Epoch()
 	if last <= epoch {
 		return nil, last
 	}
+	all, isComplete := v.readLog(atomic.LoadUint64(&v.page.Log(v.npes).Count), epoch, last)
+	if !isComplete {
+		all = v.scan(epoch, last)
+	}
+	return all, last
+}
+
+// scan returns the latest death of each PE that was published after one epoch and up to another one,
+// in the order of PEs.
+func (v *View) scan(after, last uint64) (all []Failure) {
 	for pe := range v.npes {
-		if f, ok := v.Failure(pe); ok && f.Epoch > epoch && f.Epoch <= last {
+		if f, ok := v.Failure(pe); ok && f.Epoch > after && f.Epoch <= last {
 			all = append(all, f)
 		}
 	}
-	return all, last
+	return all
+}
+
+// readLog is scan by means of the page's log. End is its count, loaded after the page's Epoch was found to be last or
+// more. Ok is false if the log does not go back so far, or did not any more while readLog read it. Package
+// symheap/layout argues why this finds what scan finds.
+func (v *View) readLog(end, after, last uint64) (all []Failure, ok bool) {
+	l := v.page.Log(v.npes)
+	// The place of position end-LogLength may be the one that the step is writing to.
+	lowest := end - min(end, layout.LogLength-1)
+	position := end
+	isComplete := lowest == 0
+	for position > lowest {
+		position--
+		d := l.Death(position)
+		epoch, pe := atomic.LoadUint64(&d.Epoch), atomic.LoadUint64(&d.PE)
+		if epoch <= after {
+			isComplete = true
+			break
+		}
+		// Bound the PE: a place that is being written may have anything.
+		if epoch > last || pe >= uint64(v.npes) {
+			continue
+		}
+		if f, ok := v.Failure(int(pe)); ok && f.Epoch == epoch {
+			all = append(all, f)
+		}
+	}
+	if !isComplete || atomic.LoadUint64(&l.Count) >= position+layout.LogLength {
+		return nil, false
+	}
+	slices.SortFunc(all, func(a, b Failure) int { return cmp.Compare(a.PE, b.PE) })
+	return all, true
 }
 
 // Failure returns the latest death of a PE. Ok is false if the PE has not died, and

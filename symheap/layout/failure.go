@@ -26,22 +26,49 @@ type Failure struct {
 }
 
 // FailurePage is the start of a job's failure page on a node. The failures of its
-// PEs follow.
+// PEs follow, and then the FailureLog.
 type FailurePage struct {
 	Header FailureHeader
 	Epoch  uint64 // number of publications so far, alone on its cache line
 	_      [56]byte
 }
 
+// LogLength is how many deaths the log of a failure page holds. It has room for the PEs of a node
+// that is lost, and with its count it is one page of memory.
+const LogLength = 255
+
+// FailureLog is the end of a job's failure page: the latest deaths, in the order of their
+// publication. Readers that ask for the deaths after an epoch find them here without a look at every
+// PE. The death of position k, from 0 on, is in Deaths[k%LogLength].
+type FailureLog struct {
+	Count  uint64 // number of deaths logged so far, those of an epoch that is not finished included
+	_      uint64
+	Deaths [LogLength]LoggedDeath
+}
+
+// LoggedDeath says of which PE a death was published in an epoch.
+type LoggedDeath struct {
+	Epoch uint64
+	PE    uint64
+}
+
+// Death returns the place of the death of a position.
+func (l *FailureLog) Death(position uint64) *LoggedDeath { return &l.Deaths[position%LogLength] }
+
 // Failure returns what the page has of a PE, which must be below the header's NPEs.
 func (p *FailurePage) Failure(pe int) *Failure {
 	return (*Failure)(unsafe.Add(unsafe.Pointer(p), int(unsafe.Sizeof(*p))+pe*int(unsafe.Sizeof(Failure{}))))
 }
 
+// Log returns the log of the page, whose header has NPEs npes.
+func (p *FailurePage) Log(npes int) *FailureLog {
+	return (*FailureLog)(unsafe.Pointer(p.Failure(npes)))
+}
+
 // FailurePageSize returns the size in bytes of the failure page of a job of npes
 // PEs: whole pages of 4096 bytes.
 func FailurePageSize(npes int) uint64 {
-	size := uint64(unsafe.Sizeof(FailurePage{})) + uint64(npes)*uint64(unsafe.Sizeof(Failure{}))
+	size := uint64(unsafe.Sizeof(FailurePage{})) + uint64(npes)*uint64(unsafe.Sizeof(Failure{})) + uint64(unsafe.Sizeof(FailureLog{}))
 	return (size + 4095) &^ 4095
 }
 

@@ -34,6 +34,7 @@
 //	0           64       FailureHeader           step, once      every PE, once
 //	64          64       Epoch                   step            every PE that waits
 //	128         32 each  Failure of each PE      step            every PE that saw a new Epoch
+//	128+32*NPEs 4096     FailureLog              step            every PE that asks for deaths since an Epoch
 //
 // # Order
 //
@@ -155,13 +156,30 @@
 //  1. 0 in Failure.Epoch (release);
 //  2. Cause, At, Stored and Incarnation;
 //  3. the number of the publication in Failure.Epoch (release);
-//  4. the same number in the page's Epoch (sequentially consistent), which thus counts
+//  4. the PE and the same number in the FailureLog, in the place of position Count, and
+//     then Count+1 in Count (all sequentially consistent);
+//  5. the same number in the page's Epoch (sequentially consistent), which thus counts
 //     publications.
+//
+// The deaths of a lost node have one number: the step does 1 to 4 for each of its PEs, and
+// then 5.
 //
 // A reader that has loaded an epoch (acquire) finds all deaths up to it. A reader of a whole
 // Failure loads its Epoch before and after the other words. If it is 0 or has changed, the
 // step is replacing the failure by one of a later incarnation, which a later epoch of the
 // page announces.
+//
+// FailureLog: a reader of the deaths between two epochs has loaded the later one. It then
+// loads Count, so all deaths up to that epoch have positions below Count, and Epoch grows with
+// the position. The reader goes from Count-1 down to the first death that is not newer than the
+// earlier epoch, or to position 0. It skips deaths that are newer than the later epoch, and
+// those whose Failure has another Epoch by now: they were replaced by one of a later
+// incarnation, with a position of its own. Last, it loads Count again. The step writes the
+// place of position k again for position k+LogLength, when Count is k+LogLength. All these
+// accesses are sequentially consistent, so a reader that has loaded one of the new words
+// then finds Count at k+LogLength or more. If Count is less for the lowest position that it
+// has read, all that it has read was there as one. Otherwise the log was too short, and the
+// reader looks at the Failures of all PEs.
 //
 // After its store to the page's Epoch the step looks at the bells of all PEs, with
 // sequentially consistent loads. A sleeper sets its bell by a locked instruction, and then
@@ -202,7 +220,7 @@ const (
 	Magic = 0x4d454d48534f47 // "GOSHMEM", little endian
 	// FailureMagic begins a failure page.
 	FailureMagic = 0x4c494146534f47 // "GOSFAIL", little endian
-	Version      = 15
+	Version      = 16
 
 	MaxRegions = 8
 	MaxTeams   = 64

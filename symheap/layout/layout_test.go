@@ -9,7 +9,7 @@ import (
 // The package documentation promises these offsets.
 func TestOffsets(t *testing.T) {
 	var c Control
-	var pages [4096]uint64 // room for the failures after the page's header
+	var pages [8192]uint64 // room for the failures after the page's header
 	p := (*FailurePage)(unsafe.Pointer(&pages))
 	for _, x := range []struct {
 		name      string
@@ -45,6 +45,10 @@ func TestOffsets(t *testing.T) {
 		{"Epoch", unsafe.Offsetof(p.Epoch), 64},
 		{"Failure of PE 0", uintptr(unsafe.Pointer(p.Failure(0))) - uintptr(unsafe.Pointer(p)), 128},
 		{"Failure of PE 2", uintptr(unsafe.Pointer(p.Failure(2))) - uintptr(unsafe.Pointer(p)), 128 + 2*32},
+		{"FailureLog of 3 PEs", uintptr(unsafe.Pointer(p.Log(3))) - uintptr(unsafe.Pointer(p)), 128 + 3*32},
+		{"FailureLog size", unsafe.Sizeof(FailureLog{}), 4096},
+		{"Deaths", unsafe.Offsetof(p.Log(3).Deaths), 16},
+		{"LoggedDeath size", unsafe.Sizeof(LoggedDeath{}), 16},
 	} {
 		if x.got != x.want {
 			t.Errorf("%s is %d, want %d", x.name, x.got, x.want)
@@ -115,8 +119,8 @@ func TestHeaderCheck(t *testing.T) {
 func TestFailureHeaderCheck(t *testing.T) {
 	job := [16]byte{1, 2, 3}
 	good := NewFailureHeader(job, 126)
-	if good.Size != 8192 || FailurePageSize(124) != 4096 {
-		t.Errorf("pages for 126 and 124 PEs have %d and %d bytes, want 8192 and 4096", good.Size, FailurePageSize(124))
+	if good.Size != 12288 || FailurePageSize(124) != 8192 {
+		t.Errorf("pages for 126 and 124 PEs have %d and %d bytes, want 12288 and 8192", good.Size, FailurePageSize(124))
 	}
 	if err := good.Check(job, 126, good.Size); err != nil {
 		t.Fatal(err)
@@ -126,7 +130,7 @@ func TestFailureHeaderCheck(t *testing.T) {
 		"version":        func(h *FailureHeader) { h.Version++ },
 		"belongs to job": func(h *FailureHeader) { h.Job[0]++ },
 		"of 7 PEs":       func(h *FailureHeader) { h.NPEs = 7 },
-		"of 12288 bytes": func(h *FailureHeader) { h.Size += 4096 },
+		"of 16384 bytes": func(h *FailureHeader) { h.Size += 4096 },
 	} {
 		h := good
 		spoil(&h)
