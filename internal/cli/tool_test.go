@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -142,5 +143,36 @@ func TestReportURI(t *testing.T) {
 	j.expect(0)
 	if text, err := os.ReadFile(uri); err != nil || string(text) != fmt.Sprintln("other") {
 		t.Errorf("file %q, %v", text, err)
+	}
+}
+
+// What is no file stays what it is: a FIFO, a link, a device. The URI is written to it.
+func TestReportURIInPlace(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	fifo, link, file := dir+"/fifo", dir+"/link", dir+"/file"
+	check(t, syscall.Mkfifo(fifo, 0o600))
+	check(t, os.WriteFile(file, nil, 0o600))
+	check(t, os.Symlink(file, link))
+	start(t, "-n", "1", "--report-uri", fifo, "true").expect(4, "--report-uri: open "+fifo) // it has no reader
+	reader, err := os.OpenFile(fifo, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	check(t, err)
+	defer reader.Close()
+	for _, name := range []string{fifo, link} {
+		before, err := os.Lstat(name)
+		check(t, err)
+		start(t, "-n", "1", "--report-uri", name, "true").expect(0)
+		if after, err := os.Lstat(name); err != nil || !os.SameFile(before, after) {
+			t.Errorf("%s was replaced: %v", name, err)
+		}
+	}
+	fromFIFO, err := io.ReadAll(reader)
+	check(t, err)
+	fromFile, err := os.ReadFile(file)
+	check(t, err)
+	for _, text := range [][]byte{fromFIFO, fromFile} {
+		if got := lines(string(text)); len(got) != 2 || !strings.Contains(string(text), ";tcp4://127.0.0.1:") {
+			t.Errorf("the URI is %q", text)
+		}
 	}
 }
