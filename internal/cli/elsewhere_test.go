@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/pmix/client"
 	"github.com/goshmem/goshmem/pmix/codec"
 )
@@ -28,6 +29,59 @@ func script(t *testing.T, name, text string) (dir string) {
 	dir = t.TempDir()
 	check(t, os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+text+"\n"), 0o700))
 	return dir
+}
+
+// With --launch local this machine stands for all hosts, also if it has no network: loopback is enough, and tools reach
+// the job.
+func TestLaunchLocal(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, testenv.Namespaces)
+	j := prepare(t, "--launch", "local", "--host", "a,b:2", "-n", "3", "--report-uri", filepath.Join(t.TempDir(), "uri"), "sh", "-c", "echo $PMIX_RANK on $PMIX_HOSTNAME")
+	j.inNamespaces("--net", "ip link set lo up")
+	j.begin()
+	j.expect(0)
+	if got, want := lines(j.stdout.String()), []string{"0 on a", "1 on b", "2 on b"}; !slices.Equal(got, want) {
+		t.Errorf("output %q, want %q", got, want)
+	}
+}
+
+// The command of --launch exec: has words as in a shell. A wrong one is an error before anything is started.
+func TestLaunchQuotes(t *testing.T) {
+	t.Parallel()
+	noted := filepath.Join(t.TempDir(), "the hosts")
+	j := start(t, "--launch", `exec:sh -c 'echo "$1" >>"$0"; shift; exec "$@"' "`+noted+`" {host}`, "--interface", "127.0.0.0/8",
+		"--host", "a.invalid,b.invalid", "sh", "-c", "echo $PMIX_RANK")
+	j.expect(0)
+	text, err := os.ReadFile(noted)
+	check(t, err)
+	if got, want := lines(string(text)), []string{"a.invalid", "b.invalid"}; !slices.Equal(got, want) {
+		t.Errorf("the command has noted %q, want %q", got, want)
+	}
+	for launch, want := range map[string]string{
+		"exec:sh -c 'exec":   `--launch: "exec:sh -c 'exec": no quote closes 'exec, want exec: and a command`,
+		`exec:sh -c "exec\"`: `no quote closes "exec\", want exec: and a command`,
+		"exec: ":             `--launch: "exec: ": no command, want exec: and a command`,
+		"exec:":              `no command, want exec: and a command`,
+		"exec":               `--launch: "exec", want ssh, srun, local or exec:COMMAND`,
+		"local:x":            `--launch: "local:x", want ssh, srun, local or exec:COMMAND`,
+	} {
+		if status, _, said := execute(t, "--launch", launch, "--host", "a.invalid,b.invalid", "true"); status != 2 || !strings.Contains(said, want) || !strings.Contains(said, "\nhint: --launch ") {
+			t.Errorf("%s: status %d, %s, want 2 and %q", launch, status, said, want)
+		}
+	}
+	if status, _, said := execute(t, "-launcher-exec", "'ssh", "--host", "a.invalid,b.invalid", "true"); status != 2 || !strings.Contains(said, "no quote closes 'ssh") {
+		t.Errorf("-launcher-exec: status %d, %s", status, said)
+	}
+}
+
+// Without a list of its nodes there is no job of Slurm, neither for the hosts nor for the way to them.
+func TestHalfOfSlurm(t *testing.T) {
+	noSlurm(t)
+	t.Setenv("SLURM_JOB_ID", "7")
+	t.Setenv("PATH", script(t, "ssh", "echo this is ssh; exit 3")+":"+os.Getenv("PATH"))
+	if status, _, said := execute(t, "--interface", "127.0.0.0/8", "--host", "a.invalid,b.invalid", "true"); status != 4 || !strings.Contains(said, "exit status 3: this is ssh") {
+		t.Errorf("status %d, %s, want 4: the daemons are started by ssh", status, said)
+	}
 }
 
 // PEs on other hosts start in the directory of oshrun, by the name that the user has for it.

@@ -125,17 +125,20 @@ func (f *habitFlags) checkElsewhere() error {
 
 // setLaunch makes a command in place of ssh the way in which daemons are started.
 func (f *runFlags) setLaunch() error {
-	words := strings.Fields(f.launcher)
+	words, err := splitWords(f.launcher)
 	switch {
+	case err != nil:
+		return usagef(hintTable, "a command in place of ssh: %q: %w", f.launcher, err)
 	case len(words) == 0:
 		return nil
 	case f.launch != "" && f.launch != "ssh":
 		return usagef("leave one out", "--launch %s, and %s in place of ssh: they exclude each other", f.launch, f.launcher)
 	}
+	f.launch = "exec:" + f.launcher
 	if filepath.Base(words[0]) == "ssh" {
-		words = append(words, "-o", "BatchMode=yes") // it must not ask for anything
+		f.launch += " -o BatchMode=yes" // it must not ask for anything
 	}
-	f.launch = "exec:" + strings.Join(append(words, "{host}"), " ")
+	f.launch += " {host}"
 	return nil
 }
 

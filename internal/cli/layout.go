@@ -46,7 +46,11 @@ func (f *runFlags) layOut(parts []part, isHere func(host string) bool) (*plan.La
 	if !isListed && job.Given == nil {
 		return nil, f.countHere(parts, job)
 	}
-	return lay(job, parts)
+	l, err := lay(job, parts)
+	if err == nil && f.isEmulated() {
+		l.Allocation.Emulated = true // also hosts of a list, a file or Slurm, by --launch local
+	}
+	return l, err
 }
 
 // setGiven notes the hosts that are there without a list: emulated ones, otherwise those of Slurm.

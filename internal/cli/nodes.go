@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -21,6 +22,12 @@ import (
 // some 15 MB of memory.
 const mostEmulated = 64
 
+// launchLocal is the value of --launch that starts all daemons on this machine.
+const launchLocal = "local"
+
+// launchWants says what --launch takes.
+const launchWants = `ssh, srun, local or exec:COMMAND, such as "exec:ip netns exec {host}"`
+
 // networks, after the number of emulated nodes, gives each a network of its own.
 const networks = "netns"
 
@@ -39,7 +46,7 @@ type nodeFlags struct {
 
 func (f *nodeFlags) registerNodes(fs *pflag.FlagSet) {
 	fs.StringVar(&f.emulate, "emulate", "", "let this machine stand for `N` nodes, node0 and so on: a daemon for each, as on a cluster;\nN:netns: each with a network and a host name of its own")
-	fs.StringVar(&f.launch, "launch", "", "how daemons are started on other hosts: `ssh`; srun, the default in a job of Slurm;\nexec:COMMAND, to which the daemon's command is appended, and in which {host} is the host")
+	fs.StringVar(&f.launch, "launch", "", "how daemons are started on other hosts: `ssh`; srun, the default in a job of Slurm;\nlocal: here, this machine stands for all hosts; exec:COMMAND, to which the daemon's\ncommand is appended, and in which {host} is the host; quotes are as in a shell")
 	fs.StringVar(&f.launchTimeout, "launch-timeout", "30", "how long a daemon may take to report itself: seconds, or 90s, 5m")
 	fs.IntVar(&f.launchRadix, "launch-radix", defaultRadix, "how many daemons oshrun starts by itself, and each daemon of others: `N`; not with srun, which starts all")
 	fs.BoolVar(&f.launchFlat, "launch-flat", false, "let oshrun start all daemons by itself: where nodes have no ssh to each other")
@@ -73,7 +80,7 @@ func (f *nodeFlags) emulation(count func(nodes int) int) (*plan.Allocation, erro
 
 // setStarter says how the daemons of the job's nodes are started.
 func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
-	emulated := f.emulate != ""
+	emulated := f.isEmulated()
 	cfg := nodes.Config{Emulated: emulated}
 	cfg.Within, err = duration("--launch-timeout", f.launchTimeout)
 	if err == nil {
@@ -83,7 +90,7 @@ func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
 		cfg.Ports, err = f.ports()
 	}
 	if err == nil {
-		cfg.Agent, err = f.agent(emulated)
+		cfg.Agent, err = f.agent()
 	}
 	if err == nil && cfg.Agent.Logins {
 		cfg.Here, err = agentHere()
@@ -131,6 +138,9 @@ func (f *nodeFlags) leaseTime() (time.Duration, error) {
 	return d, err
 }
 
+// isEmulated says whether this machine stands for all hosts.
+func (f *nodeFlags) isEmulated() bool { return f.emulate != "" || f.launch == launchLocal }
+
 // isApart says whether emulated nodes have networks of their own.
 func (f *nodeFlags) isApart() bool { return strings.HasSuffix(f.emulate, ":"+networks) }
 
@@ -156,7 +166,7 @@ func (f *nodeFlags) ports() (p control.PortRange, err error) {
 }
 
 // agent returns what starts daemons.
-func (f *nodeFlags) agent(emulated bool) (a nodes.Agent, err error) {
+func (f *nodeFlags) agent() (a nodes.Agent, err error) {
 	oshrun, err := f.oshrunElsewhere()
 	if err != nil {
 		return a, err
@@ -164,32 +174,36 @@ func (f *nodeFlags) agent(emulated bool) (a nodes.Agent, err error) {
 	if f.isApart() {
 		return f.apart(oshrun)
 	}
-	how, command, _ := strings.Cut(f.launch, ":")
+	if command, isExec := strings.CutPrefix(f.launch, "exec:"); isExec {
+		words, err := splitWords(command)
+		if err == nil && len(words) == 0 {
+			err = errors.New("no command")
+		}
+		if err != nil {
+			return a, usagef(`--launch "exec:ip netns exec {host}"`, "--launch: %q: %w, want exec: and a command, with quotes in pairs", f.launch, err)
+		}
+		return nodes.ExecAgent(words, oshrun), nil
+	}
+	how := f.launch
 	if how == "" {
 		switch {
-		case emulated:
-			how = "local"
-		case os.Getenv("SLURM_JOB_ID") != "" || os.Getenv("SLURM_JOBID") != "":
+		case f.emulate != "":
+			how = launchLocal
+		case plan.InSlurm(os.LookupEnv):
 			how = "srun"
 		default:
 			how = "ssh"
 		}
 	}
-	words := strings.Fields(command)
-	if (how == "exec") != (len(words) > 0) {
-		how = "" // a command that is missing, or means nothing
-	}
 	switch how {
-	case "local":
+	case launchLocal:
 		return nodes.LocalAgent(oshrun), nil
 	case "ssh":
 		return nodes.SSHAgent(oshrun), nil
 	case "srun":
 		return nodes.SrunAgent(oshrun), nil
-	case "exec":
-		return nodes.ExecAgent(words, oshrun), nil
 	}
-	return a, usagef("--launch ssh", `--launch: %q, want ssh, srun, local or exec:COMMAND, such as "exec:ip netns exec {host}"`, f.launch)
+	return a, usagef("--launch ssh", "--launch: %q, want %s", f.launch, launchWants)
 }
 
 // agentHere returns what starts the daemon of this machine where those of other hosts take a login: this machine alone

@@ -54,10 +54,10 @@ func ExecAgent(words []string, oshrun string) Agent {
 	return Agent{Command: slices.Concat(words, []string{oshrun}, daemonWords)}
 }
 
-// quote quotes a word for the shell on another host.
+// quote quotes a word for a shell, if that is needed.
 func quote(word string) string {
 	plain := func(r rune) bool {
-		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("/._-+", r)
+		return r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune("/._-+=:@,%", r)
 	}
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
 		return word
@@ -236,7 +236,11 @@ type AgentError struct {
 
 // Error names the host, the command and what the command said.
 func (e *AgentError) Error() string {
-	text := fmt.Sprintf("daemon on %s, started by %q: %v", e.Where, strings.Join(e.Argv, " "), e.Err)
+	var words []string // as a shell takes them
+	for _, word := range e.Argv {
+		words = append(words, quote(word))
+	}
+	text := fmt.Sprintf("daemon on %s, started by %q: %v", e.Where, strings.Join(words, " "), e.Err)
 	if e.Said != "" {
 		text += ": " + e.Said
 	}

@@ -243,6 +243,9 @@ func TestSlurm(t *testing.T) {
 		if got := strings.Join(words, " "); err != nil || got != x.want {
 			t.Errorf("%q: %q, %v, want %q", x.set, got, err, x.want)
 		}
+		if is := InSlurm(with(x.set...)); is != (x.want != "") {
+			t.Errorf("%q: in a job of Slurm: %v, want what Slurm says, %q", x.set, is, x.want)
+		}
 	}
 	for _, x := range [][]string{
 		{"SLURM_JOB_NODELIST", "n[1-", "SLURM_JOB_NODELIST: n[1-"},
@@ -259,6 +262,9 @@ func TestSlurm(t *testing.T) {
 		set, want := x[:len(x)-1], x[len(x)-1]
 		if a, err := Slurm(with(set...)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v, want an error with %q", set, a, err, want)
+		}
+		if !InSlurm(with(set...)) {
+			t.Errorf("%q: in no job of Slurm, though its list is there", set)
 		}
 	}
 }

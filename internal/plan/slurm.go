@@ -31,13 +31,28 @@ func (s *slurmJob) first(names ...string) (name, value string) {
 	return "", ""
 }
 
+// nodelist returns the variable that lists the nodes of the job, and its value. Both are empty if this
+// process does not run in a job of Slurm.
+func (s *slurmJob) nodelist() (name, list string) {
+	if _, job := s.first("SLURM_JOB_ID", "SLURM_JOBID"); job == "" {
+		return "", ""
+	}
+	return s.first("SLURM_JOB_NODELIST", "SLURM_NODELIST")
+}
+
+// InSlurm says whether this process runs in a job of Slurm, by its environment: whether Slurm returns
+// hosts or an error.
+func InSlurm(lookup func(name string) (string, bool)) bool {
+	_, list := (&slurmJob{lookup: lookup}).nodelist()
+	return list != ""
+}
+
 // Slurm returns the hosts that Slurm has allocated to the job in whose environment this process
 // runs, or nil if there is none. A host has a slot for each task that Slurm would start there; if
 // that is not said for these nodes, for each processor that the job has there.
 func Slurm(lookup func(name string) (string, bool)) (*Allocation, error) {
 	s := &slurmJob{lookup: lookup}
-	s.listName, s.list = s.first("SLURM_JOB_NODELIST", "SLURM_NODELIST")
-	if _, job := s.first("SLURM_JOB_ID", "SLURM_JOBID"); s.list == "" || job == "" {
+	if s.listName, s.list = s.nodelist(); s.list == "" {
 		return nil, nil
 	}
 	step, _ := s.first("SLURM_STEP_ID", "SLURM_STEPID")
