@@ -1,7 +1,10 @@
 package daemon
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/goshmem/goshmem/internal/xunix"
 	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
@@ -38,6 +42,37 @@ func TestChangedEnvironment(t *testing.T) {
 	other := []pmix.Info{{Key: "pmix.other", Value: pmix.BoolValue(true)}, envar("pmix.other", "A", "9")}
 	if got := applyDirectives(env, other); !slices.Equal(got, env) {
 		t.Errorf("other directives change %q", got)
+	}
+}
+
+// A killed owner does not live, though its parent has not reaped it.
+func TestStaleDirectoryOfZombie(t *testing.T) {
+	base := t.TempDir()
+	var dirs []string
+	var owners []*exec.Cmd
+	for i := range 2 {
+		owner := exec.Command("sleep", "1000")
+		if err := owner.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = owner.Process.Kill()
+			_ = owner.Wait()
+		})
+		pid := owner.Process.Pid
+		dirs = append(dirs, filepath.Join(base, fmt.Sprintf("goshmem-%d-%d-aaaaaaaaaaa%d", pid, look(pid).start, i)))
+		if err := os.Mkdir(dirs[i], 0o700); err != nil {
+			t.Fatal(err)
+		}
+		owners = append(owners, owner)
+	}
+	zombie := owners[0].Process
+	if err := errors.Join(zombie.Kill(), xunix.WaitExited(zombie.Pid)); err != nil {
+		t.Fatal(err)
+	}
+	removeStale(filepath.Join(base, "own"), zerolog.Nop())
+	if left, err := filepath.Glob(base + "/*"); err != nil || !slices.Equal(left, dirs[1:]) {
+		t.Errorf("left %q, %v, want that of the owner who lives, %q", left, err, dirs[1:])
 	}
 }
 

@@ -124,8 +124,8 @@ func removeStale(own string, logger zerolog.Logger) {
 		if !ok {
 			continue
 		}
-		if at, err := xunix.StartTime(pid); err == nil && at == start {
-			continue // it lives
+		if owner := look(pid); !owner.over() && owner.start == start {
+			continue // it lives: one that is only to be reaped has no use for files
 		}
 		if err := removeUnowned(path); err != nil {
 			logger.Warn().Err(err).Str("dir", path).Msg("left by a killed job and not removed")
