@@ -19,7 +19,7 @@ import (
 type announcer struct {
 	servers *servers
 	mailbox *Mailbox
-	began   time.Time // of the step
+	began   time.Time // of the job
 
 	mu         sync.Mutex
 	queue      []announcement

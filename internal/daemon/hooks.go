@@ -1,12 +1,14 @@
 package daemon
 
 import (
+	"time"
+
 	"github.com/rs/zerolog"
 
 	"github.com/goshmem/goshmem/pmix/server"
 )
 
-// Hooks are what a step calls in its own process. All but Output and Logger may be nil: nobody
+// Hooks are what a step calls, and has, in its own process. All but Output and Logger may be nil: nobody
 // wants to know. All but Output must not block.
 type Hooks struct {
 	// Output takes whole lines of a PE, or a part of one that is slow to end, or
@@ -35,6 +37,9 @@ type Hooks struct {
 	// Config.OwnsChildren says.
 	IsOther func(pid int) bool
 	Logger  zerolog.Logger
+	// Began is when the job began, by the clock of this process: Event.At is the time since then. Zero: the step is its
+	// beginning.
+	Began time.Time
 }
 
 // settings are what a step was started with.

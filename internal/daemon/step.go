@@ -96,7 +96,7 @@ type Event struct {
 	By      string        // Failed, Exited: who asked for that, as for messages; empty: nobody
 	Status  int           // Abort
 	Msg     string        // Abort, NodeLost
-	At      time.Duration // since the start of the step
+	At      time.Duration // since the start of the job, see Hooks.Began
 	Written Written       // Failed, Exited, Abort: what the PE had written before the event
 }
 
@@ -184,7 +184,10 @@ func assemble(cfg settings, name string) *Step {
 	s := &Step{cfg: cfg, background: newBackground(), reporter: &reporter{logger: cfg.Logger, tellUser: cfg.Notice}}
 	s.table = newTable(name)
 	s.servers = &servers{}
-	s.events = &announcer{servers: s.servers, mailbox: NewMailbox(), began: time.Now()}
+	if cfg.Began.IsZero() {
+		cfg.Began = time.Now()
+	}
+	s.events = &announcer{servers: s.servers, mailbox: NewMailbox(), began: cfg.Began}
 	s.private = &private{}
 	meter := &memoryMeter{table: s.table, on: cfg.Memory}
 	alerts := &alerts{table: s.table, raised: make(chan struct{}, 1), closing: s.background.closing, logger: cfg.Logger}

@@ -48,6 +48,7 @@ type fake struct {
 	fed      func(daemon.Chunk)      // Feed calls it, unless it is nil
 	added    error                   // what AddJob returns
 	started  error                   // what StartJob returns
+	began    time.Time               // of the job, as Start was told
 	answered chan daemon.SpawnAnswer // gets what AnswerSpawn is called with, unless it is nil
 
 	mu    sync.Mutex

@@ -145,10 +145,11 @@ func (o *Options) run(ctx context.Context, at Starter) (status int, err error) {
 	input := o.feeders(span.nodes())
 	logger := o.logger(p)
 	further := &spawns{o: o, mostOnNode: cfg.MostPEs}
+	began := time.Now()
 	nodes, early, err := o.startNodes(ctx, at, cfg, func(node int) daemon.Hooks {
 		hooks := o.hooks(p, logger)
 		hooks.Credit = func(c daemon.Credit) { input.credit(node, c) }
-		hooks.Spawn = further.take
+		hooks.Spawn, hooks.Began = further.take, began
 		return hooks
 	})
 	if early.end > 0 {

@@ -14,6 +14,7 @@ func (r *run) reportLostNode(e daemon.Event) {
 	lost := pesOn(node, r.gone, r.cluster.home)
 	r.lostNodes[node] = r.ending || !r.o.Recover || len(lost) > 0 // otherwise noteClosed judges: output may be missing
 	for _, id := range lost {
+		r.last = max(r.last, e.At)
 		r.left--
 		r.gone[id.Job][id.PE] = true
 		delete(r.fallen, id)

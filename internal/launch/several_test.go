@@ -18,13 +18,14 @@ import (
 )
 
 // pairStarter starts two nodes.
-type pairStarter struct{ a, b Node }
+type pairStarter struct{ a, b *fake }
 
 // Check finds nothing wrong.
 func (pairStarter) Check(*daemon.Config) error { return nil }
 
 // Start returns the two.
-func (s pairStarter) Start(context.Context, Span, daemon.Config, func(node int) daemon.Hooks) ([]Node, error) {
+func (s pairStarter) Start(_ context.Context, _ Span, _ daemon.Config, hooks func(node int) daemon.Hooks) ([]Node, error) {
+	s.a.began, s.b.began = hooks(0).Began, hooks(1).Began
 	return []Node{s.a, s.b}, nil
 }
 
@@ -114,7 +115,7 @@ func TestOthersAreTold(t *testing.T) {
 func TestLostNodeHasDeadPEs(t *testing.T) {
 	inPair(t, 4, func(o *Options, _ *fake) { o.Recover = true }, func(p *play, b *fake) {
 		p.reports(b, daemon.Event{Kind: daemon.Failed, ID: daemon.ID{PE: 1}, End: killed, Tier: "pidfd"})
-		b.events <- daemon.Event{Kind: daemon.NodeLost, Msg: "gone"}
+		b.events <- daemon.Event{Kind: daemon.NodeLost, Msg: "gone", At: 2 * time.Second}
 		synctest.Wait()
 		p.reports(b, daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: 0}})
 		p.reports(b, daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: 2}})
@@ -123,7 +124,7 @@ func TestLostNodeHasDeadPEs(t *testing.T) {
 			"oshrun: node b is lost with 2 PEs, 1 to 3: gone; 2 PEs go on",
 			"oshrun: 2 of 4 PEs failed:",
 			"oshrun:   PE 1 (pid 1001) was killed by signal 9 (SIGKILL) after 0s (learnt by pidfd)",
-			"oshrun:   PE 3 (pid unknown) was lost with its node, b after 0s (learnt by the loss of its node)")
+			"oshrun:   PE 3 (pid unknown) was lost with its node, b after 2s (learnt by the loss of its node)")
 	})
 }
 
@@ -305,4 +306,24 @@ func TestDirectoryIsNamed(t *testing.T) {
 			t.Errorf("directories %q and %q, want %q and /b; %v", cfg.Apps[0].Dir, cfg.Apps[1].Dir, want, err)
 		}
 	}
+}
+
+// All nodes reckon from one time, and the job has lasted until the last end, whichever node reports first.
+func TestOneTimeForAllNodes(t *testing.T) {
+	var seen *Stats
+	keep := func(o *Options, _ *fake) {
+		o.Stats = func(s *Stats) ([]byte, error) { seen = s; return nil, nil }
+	}
+	inPair(t, 2, keep, func(p *play, b *fake) {
+		b.events <- daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: 1}, At: 3 * time.Second}
+		synctest.Wait()
+		p.events <- daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: 0}, At: 2 * time.Second}
+		<-p.done
+		if a, b := p.began, b.began; !a.Equal(p.begin) || !b.Equal(p.begin) {
+			t.Errorf("the nodes reckon from %v and %v, want %v, when the job began", a, b, p.begin)
+		}
+		if seen == nil || seen.Wall != 3*time.Second {
+			t.Errorf("the job has lasted %+v, want 3 s", seen)
+		}
+	})
 }

@@ -11,7 +11,7 @@ import (
 
 // Stats is what a job has used.
 type Stats struct {
-	Wall   time.Duration // from the start of the step to the last end
+	Wall   time.Duration // from the start of the job, before that of its nodes, to the last end
 	Status int
 	Tier   string    // by which ends of PEs were learnt of
 	PEs    []PEStats // in the order of their numbers
@@ -35,7 +35,7 @@ type PEStats struct {
 
 // countUsage keeps what a PE has used that has ended.
 func (r *run) countUsage(e daemon.Event) {
-	r.last = e.At
+	r.last = max(r.last, e.At) // nodes do not report in the order of time
 	p := PEStats{id: e.ID, ID: e.String(), PID: e.PID, Status: e.End.Code, Wall: e.Ran}
 	if e.End.Signal != 0 {
 		p.Status = StatusSignal + e.End.Signal

@@ -19,7 +19,7 @@ type failure struct {
 	pid    int
 	status int           // of the job, if this failure ends it
 	what   string        // what happened, as the rest of a sentence that begins with the PE
-	at     time.Duration // since the start of the node
+	at     time.Duration // since the start of the job
 	rest   string        // what else is to be said, behind the time; empty: nothing
 	tier   string        // the way in which the failure was learnt of; empty: its process was there to be reaped
 }

@@ -63,8 +63,11 @@ func (c *Client) Check(cfg *daemon.Config) error {
 
 // Start starts the step of the node, which calls hooks. After an error Close is still to be called.
 func (c *Client) Start(cfg daemon.Config, hooks daemon.Hooks) error {
+	if hooks.Began.IsZero() {
+		hooks.Began = time.Now()
+	}
 	c.use(hooks, cfg.Merge)
-	body := encode(codeSetup, setup{Level: hooks.Logger.GetLevel(), Config: cfg})
+	body := encode(codeSetup, setup{Level: hooks.Logger.GetLevel(), Age: time.Since(hooks.Began), Config: cfg})
 	a, _, err := c.request(wire.KindConfig, "start the step", body, startAtMost)
 	if err != nil {
 		return err
@@ -146,7 +149,7 @@ func (c *Client) Events() <-chan daemon.Event { return c.mailbox.Out() }
 func (c *Client) Lost(err error) {
 	c.ending.Do(func() {
 		c.end(err)
-		c.report(daemon.Event{Kind: daemon.NodeLost, Msg: err.Error()})
+		c.report(daemon.Event{Kind: daemon.NodeLost, Msg: err.Error(), At: c.age()})
 		c.output.lose()
 		c.input.lose()
 	})
@@ -158,6 +161,16 @@ func (c *Client) Err() error {
 		return err
 	}
 	return nil
+}
+
+// age returns the time since the job began; 0 before Start.
+func (c *Client) age() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.hooks.Began.IsZero() {
+		return 0
+	}
+	return time.Since(c.hooks.Began)
 }
 
 // report passes an event on, unless NodeLost was before it.

@@ -149,12 +149,16 @@ func codePEAnswer(c *wire.Coder, v *daemon.Answer) {
 
 // setup is the body of KindConfig.
 type setup struct {
-	Level  zerolog.Level // of the log that the front end wants
+	Level zerolog.Level // of the log that the front end wants
+	// Age is how long ago the job began when the front end sent this. The clocks of two machines cannot be compared, so
+	// the node takes the job for younger by the time that this is on its way.
+	Age    time.Duration
 	Config daemon.Config
 }
 
 func codeSetup(c *wire.Coder, v *setup) {
 	wire.Integer(c, &v.Level)
+	wire.Integer(c, &v.Age)
 	codeConfig(c, &v.Config)
 }
 

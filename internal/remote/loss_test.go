@@ -139,7 +139,9 @@ func TestCloseWaitsForOutput(t *testing.T) {
 func TestLossIsAnEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := NewClient(new(hole))
-		c.use(silent(), false)
+		hooks := silent()
+		hooks.Began = time.Now().Add(-time.Minute)
+		c.use(hooks, false)
 		for pe := range 3 {
 			c.Take(wire.Frame{Kind: wire.KindEvent, Body: encode(codeEvent, daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: pe}})})
 		}
@@ -151,8 +153,8 @@ func TestLossIsAnEvent(t *testing.T) {
 				t.Errorf("event %+v, want the end of PE %d", e, pe)
 			}
 		}
-		if e := <-c.Events(); e.Kind != daemon.NodeLost || e.Msg != errGone.Error() {
-			t.Errorf("event %+v, want that the node is lost", e)
+		if e := <-c.Events(); e.Kind != daemon.NodeLost || e.Msg != errGone.Error() || e.At != time.Minute {
+			t.Errorf("event %+v, want that the node is lost a minute after the job began", e)
 		}
 		synctest.Wait()
 		select {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/rs/zerolog"
 
@@ -94,6 +95,7 @@ func (s *Server) finish(err error) {
 
 // startNode starts the node.
 func (s *Server) startNode(with setup) (daemon.Node, error) {
+	began := time.Now().Add(-with.Age)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.node != nil || s.ended {
@@ -105,7 +107,7 @@ func (s *Server) startNode(with setup) (daemon.Node, error) {
 		Notice: func(text string) { s.sender.send(wire.KindNotice, 0, []byte(clip(text))) },
 		Credit: func(c daemon.Credit) { s.sender.send(wire.KindCredit, 0, encode(codeCredit, c)) },
 		Spawn:  func(r daemon.SpawnRequest) { s.sender.send(wire.KindSpawn, 0, encode(codeSpawnRequest, r)) },
-		Logger: zerolog.New(s.log).Level(with.Level),
+		Logger: zerolog.New(s.log).Level(with.Level), Began: began,
 	})
 	if err != nil {
 		return nil, err

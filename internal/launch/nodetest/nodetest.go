@@ -71,7 +71,8 @@ func Test(t *testing.T, start Start) {
 // node is a node under test with what it has said.
 type node struct {
 	launch.Node
-	t *testing.T
+	t     *testing.T
+	began time.Time // of the job
 
 	mu      sync.Mutex
 	news    *sync.Cond // output has changed
@@ -90,12 +91,13 @@ func shell(n int, script string) daemon.App {
 // begin starts a node; nothing is launched yet. The node is closed at the end of the test.
 func begin(t *testing.T, start Start, app daemon.App, change ...func(*daemon.Config)) *node {
 	t.Helper()
-	n := &node{t: t, output: map[string]string{}, ended: map[string]int{}}
+	// The job is older than any step that the test starts.
+	n := &node{t: t, began: time.Now().Add(-time.Hour), output: map[string]string{}, ended: map[string]int{}}
 	n.news = sync.NewCond(&n.mu)
 	n.credits = make(chan daemon.Credit, 64)
 	cfg := daemon.Config{Apps: []daemon.App{app}, HeapSize: 1 << 20, MostPEs: 8}
 	hooks := daemon.Hooks{
-		Logger: zerolog.Nop(), Output: n.hear, OutputEnd: n.hearEnd,
+		Logger: zerolog.Nop(), Began: n.began, Output: n.hear, OutputEnd: n.hearEnd,
 		Credit: func(c daemon.Credit) { n.credits <- c },
 		Notice: func(text string) {
 			n.mu.Lock()
@@ -223,8 +225,8 @@ func testEnds(t *testing.T, start Start) {
 			if e.End.Code != want.Code || e.End.Signal != want.Signal {
 				t.Errorf("PE %d: event %+v, want end %+v", pe, e, want)
 			}
-			if e.Job != 0 || e.At <= 0 {
-				t.Errorf("PE %d: event %+v, want job 0 and a time", pe, e)
+			if age := time.Since(n.began); e.Job != 0 || e.At < time.Hour || e.At > age {
+				t.Errorf("PE %d: event %+v, want job 0 and a time since the job began, an hour to %v", pe, e, age)
 			}
 		}
 		wanted := []daemon.Kind{daemon.Failed, daemon.Exited}
