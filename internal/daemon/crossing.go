@@ -49,9 +49,9 @@ func (c *crossing) Barrier(part pmi1.BarrierPart) {
 	if j == nil {
 		return // the job is over, and its processes are gone
 	}
-	call := server.FenceCall{ID: server.FenceID{FenceSet: server.FenceSet{Op: barrierOp, Procs: part.Nspace + ":*"}, Seq: part.Seq}}
-	for pe := range j.npes() {
-		call.Procs = append(call.Procs, pmix.Proc{Nspace: part.Nspace, Rank: pmix.Rank(pe)})
+	call := server.FenceCall{
+		ID:    server.FenceID{FenceSet: server.FenceSet{Op: barrierOp, Procs: part.Nspace + ":*"}, Seq: part.Seq},
+		Procs: j.everyone(),
 	}
 	status := pmix.StatusSuccess
 	if part.Failed {

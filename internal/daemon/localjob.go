@@ -3,8 +3,10 @@ package daemon
 import (
 	"crypto/rand"
 	"fmt"
+	"sync"
 
 	"github.com/goshmem/goshmem/internal/envvar"
+	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
 // localJob is a namespace with PEs on this node. Its PEs are numbered from 0; those of this node share heaps. The lock of
@@ -17,6 +19,8 @@ type localJob struct {
 	share  *Share // what is known of other nodes; nil or zero: all PEs are on this one
 	near   []int  // the PEs of this node, in ascending order
 	memory jobMemory
+	// everyone returns the names of all PEs on all nodes, in one list for all callers, who only read it.
+	everyone func() []pmix.Proc
 
 	// crowded says that there were more PEs on this machine than processors when the job began.
 	crowded bool
@@ -41,6 +45,13 @@ func newLocalJob(apps []App, share *Share) *localJob {
 	}
 	near := nearPEs(n, share)
 	j := &localJob{apps: apps, share: share, near: near, procs: make([]*localPE, n), left: len(near), farFailed: map[int]bool{}}
+	j.everyone = sync.OnceValue(func() []pmix.Proc {
+		all := make([]pmix.Proc, n)
+		for pe := range all {
+			all[pe] = pmix.Proc{Nspace: j.nspace, Rank: pmix.Rank(pe)}
+		}
+		return all
+	})
 	if share.isGiven() {
 		j.key = share.Key
 	} else {

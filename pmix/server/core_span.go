@@ -32,7 +32,7 @@ const (
 // FenceCall names a fence to a server that may not have met it.
 type FenceCall struct {
 	ID     FenceID
-	Procs  []codec.Proc // the participants, by name
+	Procs  []codec.Proc // the participants, by name; several calls may have one list, so nobody writes to it
 	Spares bool         // the fence, of a group, goes on without participants that end before they join
 }
 
