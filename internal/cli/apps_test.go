@@ -32,8 +32,11 @@ func testClient(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stdout, "PE %v of %d: app %v of %v, PE %v in it; %s %s\n",
 			c.Rank(), c.Size(), number, all, rank, strings.Join(args[1:], " "), os.Getenv("ROLE"))
 	}
-	if args[0] == "news" {
+	switch args[0] {
+	case "news":
 		err = learnOfDeath(ctx, c, stdout)
+	case "fences":
+		err = timeFences(ctx, c, args[1:], stdout)
 	}
 	if err = errors.Join(err, c.Finalize(ctx)); err != nil {
 		fmt.Fprintln(stderr, err)
