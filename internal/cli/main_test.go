@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asOshrun) != "" {
 		builtins["t-pe"], builtins["t-pmix"], builtins["t-news"], builtins["t-stress"] = testPE, testClient, testNews, testStress
 		builtins["t-coll"], builtins["t-unwind"], builtins["t-poll"] = testCollectives, testUnwind, testPoll
-		builtins["t-run"] = testRun
+		builtins["t-run"], builtins["t-maps"] = testRun, testMaps
 		defaultRadix = 2 // so that jobs of a few nodes have daemons that start daemons
 		builtins["t-mixed"], builtins["t-busy"] = testMixed, testBusy
 		os.Exit(Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
