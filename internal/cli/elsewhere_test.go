@@ -239,3 +239,18 @@ func TestReportURIElsewhere(t *testing.T) {
 		t.Errorf("output %q, want an address", out)
 	}
 }
+
+// Profiles are on the host of their PEs, which makes the directory. Oshrun says where that is.
+func TestPprofElsewhere(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "new", "profiles")
+	host := []string{"--launch", "exec:env -C /", "--interface", "127.0.0.0/8", "--host", "a.invalid:2"}
+	start(t, append(host, "-n", "2", "--pprof", dir, "t-pe", "exit", "3")...).expect(3,
+		"--pprof: no profile of PE 1: it exited with status 3", "--pprof: profiles of PE 0 are in "+dir+" on a.invalid")
+	if names, _ := profiles(t, dir); !slices.Equal(names, pprofNames(0)) {
+		t.Errorf("files %q, want those of PE 0", names)
+	}
+	j := onHosts(t, "--pprof", "/proc/none", "t-pe", "ok")
+	j.begin()
+	j.expect(4, "oshrun: a.invalid: --pprof /proc/none: mkdir /proc/none: ", "hint: choose another directory")
+}

@@ -31,7 +31,7 @@ func (f *processFlags) registerProcesses(fs *pflag.FlagSet) {
 	fs.StringVar(&f.mapBy, "map-by", "", "`core`: PEs go to the cores one by one, and are bound to them; likewise\nhwthread, l3cache, numa, socket: in turn; slot, the default: in order, bound to\nmore than a core in equal blocks, neighbors together. On several hosts, where PEs are not\nbound, also node: one PE on each host in turn; ppr:N:node: N on each; seq: one on\neach line of --hostfile")
 	fs.BoolVar(&f.report, "report-bindings", false, "say at the start where each PE runs")
 	fs.BoolVar(&f.stacks, "stacks", false, "when --timeout is over, or on SIGQUIT (Ctrl-\\), print the stacks of all\ngoroutines of the PEs that are Go programs")
-	fs.StringVar(&f.pprof, "pprof", "", "write a CPU and a heap profile of each PE to `DIR`/pe.N.cpu.pprof and\npe.N.heap.pprof when it ends; names of PEs of spawned job J begin with job.J.\nOne that is killed leaves none; oshrun says\nwhich PEs have left none, and why")
+	fs.StringVar(&f.pprof, "pprof", "", "write a CPU and a heap profile of each PE to `DIR`/pe.N.cpu.pprof and\npe.N.heap.pprof when it ends; names of PEs of spawned job J begin with job.J.\nOne that is killed leaves none; oshrun says\nwhich PEs have left none, and why. Each host has those of its own PEs")
 	fs.StringVar(&f.stats, "stats", "", "print at the end what each PE has used, as a table, or, as\n--stats=`json:FILE`, write it to a file; oshrun help stats")
 	fs.Lookup("stats").NoOptDefVal = statsAlone
 	fs.StringVar(&f.debug, "debug", "", "let these `PEs` (3, or 0,2-4) wait for a debugger before their program begins, and\nsay how to attach one; --timeout then does not count, and no timeout reports\nthem; docs/debugging.md")
@@ -94,15 +94,12 @@ func (f *runFlags) checkUnbound(b *launch.Binding) error {
 	return nil
 }
 
-// setPprof makes the directory and tells the PEs of it.
+// setPprof tells the hosts of the directory, which make it, and the PEs.
 func (f *processFlags) setPprof(o *launch.Options) error {
 	if f.pprof == "" {
 		return nil
 	}
 	dir, err := filepath.Abs(f.pprof) // PEs may have another working directory
-	if err == nil {
-		err = os.MkdirAll(dir, 0o755)
-	}
 	if err != nil {
 		return &launch.SetUpError{Err: fmt.Errorf("--pprof %s: %w", f.pprof, err), Hint: "choose another directory"}
 	}

@@ -37,7 +37,7 @@ func (e *ends) followPE(p *localPE) {
 	if waits {
 		<-departed
 	}
-	e.concludePE(p, ran)
+	e.concludePE(p, ran, p.profiles.left())
 }
 
 // reapProcess takes the status of a process that has ended.
@@ -55,7 +55,7 @@ func (e *ends) reapProcess(p *localPE) ending.End {
 }
 
 // concludePE announces that nothing is left of a PE.
-func (e *ends) concludePE(p *localPE, ran time.Duration) {
+func (e *ends) concludePE(p *localPE, ran time.Duration, profiled bool) {
 	e.table.mu.Lock()
 	o := p.life.Conclude()
 	rung := e.failures.carryOut(p, p.last, o)
@@ -68,7 +68,7 @@ func (e *ends) concludePE(p *localPE, ran time.Duration) {
 		end.Unfinished = p.life.Unfinished()
 		e.events.append(announcement{of: p, withOut: true, event: &Event{
 			Kind: Exited, ID: p.id, PID: p.pid, Usage: usageOf(p.cmd.ProcessState), Ran: ran, End: end, Tier: p.learnt, By: p.wantedBy(end),
-			Memory: Memory{Peak: p.memory.peak.Load(), Floor: p.memory.floor},
+			Memory: Memory{Peak: p.memory.peak.Load(), Floor: p.memory.floor}, Profiled: profiled,
 		}})
 	}
 	e.table.mu.Unlock()

@@ -30,6 +30,7 @@ type localPE struct {
 	identity // of its own process
 	cmd      *exec.Cmd
 	began    time.Time
+	profiles profiles // as they were before the start
 	// session says that the process leads a session of its own.
 	session bool
 	// startOver is closed when the process was started, or could not be.

@@ -180,6 +180,7 @@ func (st *starter) startProcess(p *localPE) (letGo func() error, err error) {
 		return nil, err
 	}
 	p.memory.floor = st.meter.ownMemory()
+	p.profiles = st.cfg.expectProfiles(p.id)
 	p.began = time.Now()
 	letGo, err = p.startHeld()
 	var is identity

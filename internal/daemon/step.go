@@ -65,6 +65,9 @@ type Config struct {
 	EndsFirst bool
 	Debug     []int // PEs of the first job that are started stopped, for a debugger
 	Memory    bool  // Exited says how much memory PEs had, beside what the kernel counts at their end
+	// Profiles is the directory in which PEs leave profiles, as their environment tells them. The step makes it, and
+	// Exited says whether they are there. Empty: none are wanted.
+	Profiles string
 }
 
 // ID names a PE: its job, 0 for the first one of the step, and its number there.
@@ -88,16 +91,18 @@ type Event struct {
 	Tier string     // Failed, Exited: by which a failure was learnt of; empty: it was there to be reaped
 	// GoesOn says of one that Failed that its own process runs on: a shell, whose
 	// program has ended.
-	GoesOn  bool
-	Usage   Usage         // Exited; zero: the kernel did not tell
-	Ran     time.Duration // Exited: since the start of its process
-	Memory  Memory        // Exited, if Config.Memory
-	State   string        // Changed: in words
-	By      string        // Failed, Exited: who asked for that, as for messages; empty: nobody
-	Status  int           // Abort
-	Msg     string        // Abort, NodeLost
-	At      time.Duration // since the start of the job, see Hooks.Began
-	Written Written       // Failed, Exited, Abort: what the PE had written before the event
+	GoesOn bool
+	Usage  Usage         // Exited; zero: the kernel did not tell
+	Ran    time.Duration // Exited: since the start of its process
+	Memory Memory        // Exited, if Config.Memory
+	// Profiled says of one that Exited that its profiles are in Config.Profiles.
+	Profiled bool
+	State    string        // Changed: in words
+	By       string        // Failed, Exited: who asked for that, as for messages; empty: nobody
+	Status   int           // Abort
+	Msg      string        // Abort, NodeLost
+	At       time.Duration // since the start of the job, see Hooks.Began
+	Written  Written       // Failed, Exited, Abort: what the PE had written before the event
 }
 
 // Memory is what was seen of the memory of a PE beside what the kernel counts at the end of its
@@ -229,6 +234,9 @@ func assemble(cfg settings, name string) *Step {
 // setUp starts what runs beside the PEs, and makes what they need.
 func (s *Step) setUp() (err error) {
 	_ = xunix.Subreaper() // an improvement where it works
+	if err := s.cfg.makeProfileDir(); err != nil {
+		return err
+	}
 	b := s.background
 	if s.cfg.OwnsChildren || s.cfg.IsOther != nil {
 		b.serve(s.orphans.reapAsTheyEnd)

@@ -68,7 +68,7 @@ type Options struct {
 	StdinTo  daemon.Readers // which PEs read Stdin; zero: PE 0
 	Timeout  time.Duration  // 0: none
 	Stacks   bool           // at a timeout, or SIGQUIT, Go PEs say where they are
-	Pprof    string         // directory for profiles of the PEs; empty: none
+	Pprof    string         // directory for profiles of the PEs on each host; empty: none
 	Binding  Binding
 	Stats    func(*Stats) ([]byte, error) // makes lines to be printed at the end; nil: none
 	Verbose  bool
@@ -228,7 +228,7 @@ func (o *Options) config() (daemon.Config, error) {
 	if n < 1 || n > layout.MaxLocal {
 		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want %s", n, WantPEs()), Hint: "a smaller -n"}
 	}
-	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.readers(), OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover && o.span().nodes() == 1, Tools: o.ReportURI != "", Memory: o.Stats != nil, Debug: o.Debug}
+	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.readers(), OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover && o.span().nodes() == 1, Tools: o.ReportURI != "", Memory: o.Stats != nil, Debug: o.Debug, Profiles: o.Pprof}
 	for i := range o.Apps {
 		app, err := o.Apps[i].config(n)
 		if err == nil && app.Dir == "" && !o.Layout.IsHere() {

@@ -18,7 +18,7 @@ func (r *run) reportLostNode(e daemon.Event) {
 		r.left--
 		r.gone[id.Job][id.PE] = true
 		delete(r.fallen, id)
-		r.profiles.noteEnd(daemon.Event{Kind: daemon.Exited, ID: id})
+		r.profiles.noteEnd(daemon.Event{Kind: daemon.Exited, ID: id}, node)
 	}
 	what := fmt.Sprintf("node %s is lost with %s: %s", host, countPEs(lost), e.Msg)
 	switch {

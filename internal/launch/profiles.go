@@ -2,8 +2,6 @@ package launch
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -14,13 +12,13 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// profiles finds out which PEs have left no profiles, and why.
+// profiles finds out which PEs have left no profiles and why, and on which hosts the others are.
 type profiles struct {
-	dir    string
-	before map[string]os.FileInfo // files of earlier runs
-	jobs   map[int]int            // number of PEs by job
-	silent map[daemon.ID]bool     // PEs that were asked for their profiles and did not answer in time
+	o      *Options
+	jobs   map[int]int        // number of PEs by job
+	silent map[daemon.ID]bool // PEs that were asked for their profiles and did not answer in time
 	ends   map[daemon.ID]ending.End
+	left   map[daemon.ID]int // by PE that has left its profiles: the index of its node
 }
 
 // newProfiles returns nil if nobody asked for profiles.
@@ -28,36 +26,21 @@ func newProfiles(o *Options) *profiles {
 	if o.Pprof == "" {
 		return nil
 	}
-	return &profiles{
-		dir: o.Pprof, before: map[string]os.FileInfo{}, jobs: map[int]int{}, silent: map[daemon.ID]bool{}, ends: map[daemon.ID]ending.End{},
-	}
+	return &profiles{o: o, jobs: map[int]int{}, silent: map[daemon.ID]bool{}, ends: map[daemon.ID]ending.End{}, left: map[daemon.ID]int{}}
 }
 
-// expect looks at what is in the directory before a job starts.
+// expectJob notes how many PEs a job has.
 func (p *profiles) expectJob(job, npes int) {
-	if p == nil {
-		return
-	}
-	p.jobs[job] = npes
-	for pe := range npes {
-		for _, name := range p.files(daemon.ID{Job: job, PE: pe}) {
-			if info, err := os.Stat(name); err == nil {
-				p.before[name] = info
-			}
-		}
+	if p != nil {
+		p.jobs[job] = npes
 	}
 }
 
-// forget leaves out a job that could not be started.
+// dropJob leaves out a job that could not be started.
 func (p *profiles) dropJob(job int) {
 	if p != nil {
 		delete(p.jobs, job)
 	}
-}
-
-func (p *profiles) files(id daemon.ID) [2]string {
-	name := filepath.Join(p.dir, wire.ProfileName(id.Job, id.PE))
-	return [2]string{name + ".cpu.pprof", name + ".heap.pprof"}
 }
 
 // collect asks the PEs for their profiles, as they are about to be ended.
@@ -69,10 +52,13 @@ func (p *profiles) collect(cluster *Cluster) {
 	}
 }
 
-// ended notes how a PE ended.
-func (p *profiles) noteEnd(e daemon.Event) {
+// noteEnd notes how a PE ended, on which node.
+func (p *profiles) noteEnd(e daemon.Event, node int) {
 	if p != nil {
 		p.ends[e.ID] = e.End
+		if e.Profiled {
+			p.left[e.ID] = node
+		}
 	}
 }
 
@@ -83,7 +69,7 @@ func (p *profiles) missing() (lines []string) {
 		pes := map[string][]int{}
 		for pe := range p.jobs[job] {
 			id := daemon.ID{Job: job, PE: pe}
-			if p.left(id) {
+			if _, left := p.left[id]; left {
 				continue
 			}
 			why := p.reason(id)
@@ -99,15 +85,26 @@ func (p *profiles) missing() (lines []string) {
 	return lines
 }
 
-// left says whether both profiles of a PE are there, and not of an earlier run.
-func (p *profiles) left(id daemon.ID) bool {
-	for _, name := range p.files(id) {
-		info, err := os.Stat(name)
-		if err != nil || p.before[name] != nil && os.SameFile(info, p.before[name]) {
-			return false
+// elsewhere returns a line for each other machine on which PEs have left profiles.
+func (p *profiles) elsewhere() (lines []string) {
+	l := p.o.Layout
+	if l.IsHere() || l.Allocation.Emulated {
+		return nil
+	}
+	for _, job := range sortedKeys(p.jobs) {
+		pes := map[int][]int{} // by node
+		for pe := range p.jobs[job] {
+			if node, left := p.left[daemon.ID{Job: job, PE: pe}]; left {
+				pes[node] = append(pes[node], pe)
+			}
+		}
+		for node := range l.Nodes {
+			if len(pes[node]) > 0 && !l.Nodes[node].Here {
+				lines = append(lines, fmt.Sprintf("--pprof: profiles of %s are in %s on %s", listPEsOf(job, pes[node]), p.o.Pprof, l.Nodes[node].Host.Name))
+			}
 		}
 	}
-	return true
+	return lines
 }
 
 func (p *profiles) reason(id daemon.ID) string {
@@ -130,12 +127,12 @@ func (p *profiles) reason(id daemon.ID) string {
 	}
 }
 
-// printProfiles says which PEs have left no profile.
+// printProfiles says which PEs have left no profile, and where those of other machines are.
 func (r *run) printProfiles() {
 	if r.profiles == nil {
 		return
 	}
-	for _, line := range r.profiles.missing() {
+	for _, line := range slices.Concat(r.profiles.missing(), r.profiles.elsewhere()) {
 		r.out.message("%s", line)
 	}
 }

@@ -1,8 +1,6 @@
 package launch
 
 import (
-	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -10,48 +8,40 @@ import (
 	"github.com/goshmem/goshmem/internal/ending"
 )
 
-func writeProfiles(t *testing.T, dir string, names ...string) {
-	t.Helper()
-	for _, name := range names {
-		if err := os.WriteFile(filepath.Join(dir, name+".new"), nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(filepath.Join(dir, name+".new"), filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// Each PE without both profiles is reported with the reason. Files of an earlier job do not count.
+// Each PE without its profiles is reported with the reason, and where those on other hosts are.
 func TestMissingProfiles(t *testing.T) {
-	dir := t.TempDir()
-	writeProfiles(t, dir, "pe.1.cpu.pprof", "pe.1.heap.pprof", "pe.0.cpu.pprof", "pe.0.heap.pprof",
-		"job.1.pe.0.cpu.pprof", "job.1.pe.0.heap.pprof")
-	p := newProfiles(&Options{Pprof: dir})
+	l := pairLayout(8)
+	p := newProfiles(&Options{Pprof: "/dir", Layout: l})
 	p.expectJob(0, 8)
 	p.expectJob(1, 2)
 	p.expectJob(2, 2)
 	p.dropJob(2) // job 2 could not be started
-	writeProfiles(t, dir, "pe.0.cpu.pprof", "pe.0.heap.pprof", "pe.7.cpu.pprof", "job.1.pe.1.cpu.pprof", "job.1.pe.1.heap.pprof")
 	p.silent[daemon.ID{PE: 2}] = true
 	for pe, end := range map[int]ending.End{
 		0: {}, 1: {Signal: 9}, 2: {Signal: 9}, 3: {Signal: 9}, 4: {Code: 3}, 5: {Unfinished: true}, 7: {},
 	} {
-		p.noteEnd(daemon.Event{ID: daemon.ID{PE: pe}, End: end})
+		p.noteEnd(daemon.Event{ID: daemon.ID{PE: pe}, End: end, Profiled: pe == 0 || pe == 5}, pe%2)
 	}
-	p.noteEnd(daemon.Event{ID: daemon.ID{Job: 1}, End: ending.End{Code: 4}})
-	p.noteEnd(daemon.Event{ID: daemon.ID{Job: 1, PE: 1}})
+	p.noteEnd(daemon.Event{ID: daemon.ID{Job: 1}, End: ending.End{Code: 4}}, 0)
+	p.noteEnd(daemon.Event{ID: daemon.ID{Job: 1, PE: 1}, Profiled: true}, 1)
 	want := []string{
 		"--pprof: no profile of PEs 1, 3: it was killed by signal 9 (SIGKILL)",
 		"--pprof: no profile of PE 2: it was asked for it at the end of the job and did not answer within 500ms",
 		"--pprof: no profile of PE 4: it exited with status 3 without Finalize",
-		"--pprof: no profile of PE 5: it exited without Finalize",
 		"--pprof: no profile of PE 6: it was not started",
 		"--pprof: no profile of PE 7: it called neither shmem.Init nor mpi.Init, or could not write the files",
 		"--pprof: no profile of PE 0 of job 1: it exited with status 4 without Finalize",
 	}
 	if got := p.missing(); !slices.Equal(got, want) {
 		t.Errorf("%q\nwant\n%q", got, want)
+	}
+	want = []string{"--pprof: profiles of PE 5 are in /dir on b", "--pprof: profiles of PE 1 of job 1 are in /dir on b"}
+	if got := p.elsewhere(); !slices.Equal(got, want) {
+		t.Errorf("%q\nwant\n%q", got, want)
+	}
+	l.Allocation.Emulated = true
+	if got := p.elsewhere(); got != nil {
+		t.Errorf("on emulated nodes: %q, want nothing: all is on this machine", got)
 	}
 }
 

@@ -161,7 +161,7 @@ func (r *run) event(e daemon.Event) {
 		r.left--
 		r.gone[e.Job][e.PE] = true
 		r.countUsage(e)
-		r.profiles.noteEnd(e)
+		r.profiles.noteEnd(e, r.cluster.home(e.ID))
 		if r.fallen[e.ID] {
 			delete(r.fallen, e.ID) // was judged when it died
 		} else {

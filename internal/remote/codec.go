@@ -39,6 +39,7 @@ func codeConfig(c *wire.Coder, v *daemon.Config) {
 	c.Bool(&v.EndsFirst)
 	wire.List(c, &v.Debug, wire.Integer)
 	c.Bool(&v.Memory)
+	c.String(&v.Profiles)
 }
 
 func codeShare(c *wire.Coder, v *daemon.Share) {
@@ -115,6 +116,7 @@ func codeEvent(c *wire.Coder, v *daemon.Event) {
 	wire.Integer(c, &v.Ran)
 	wire.Integer(c, &v.Memory.Peak)
 	wire.Integer(c, &v.Memory.Floor)
+	c.Bool(&v.Profiled)
 	c.String(&v.State)
 	c.String(&v.By)
 	wire.Integer(c, &v.Status)
