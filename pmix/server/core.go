@@ -44,14 +44,16 @@ func newCore(remote bool, second tick) *core {
 	c.published = published{common: base, errands: &c.errands, desk: newDesk(&base.clock), waiting: map[uint64]caller{}}
 	c.spawns = spawns{common: base, forwarding: &c.forwarding}
 	c.forwarding = forwarding{common: base, errands: &c.errands}
-	c.groups = groups{common: base, fences: &c.fences, invites: &c.invites, events: &c.events, byID: map[string][]*group{}}
+	c.groups = groups{
+		common: base, fences: &c.fences, invites: &c.invites, events: &c.events, errands: &c.errands, byID: map[string][]*group{},
+	}
 	c.invites = invites{common: base, groups: &c.groups, events: &c.events}
 	c.events = events{common: base, groups: &c.groups, invites: &c.invites, errands: &c.errands}
 	c.watches = watches{common: base, events: &c.events}
 	c.queries = queries{common: base, groups: &c.groups, errands: &c.errands}
 	c.control = jobControl{common: base, groups: &c.groups, errands: &c.errands}
 	c.errands = errands{
-		common: base, events: &c.events, control: &c.control, queries: &c.queries, forwarding: &c.forwarding,
+		common: base, events: &c.events, groups: &c.groups, control: &c.control, queries: &c.queries, forwarding: &c.forwarding,
 		open: map[uint64]*errand{}, byProc: map[*process]int{},
 	}
 	return c
@@ -101,6 +103,7 @@ func (c *core) Step(ev event, out []action) []action {
 	case evTold:
 		c.errands.takeNews(ev)
 	}
+	c.groups.hearEarly()
 	out, c.out = c.out, nil
 	return out
 }

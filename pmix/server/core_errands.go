@@ -23,6 +23,7 @@ type errand struct {
 type errands struct {
 	*common
 	events     *events
+	groups     *groups
 	control    *jobControl
 	queries    *queries
 	last       uint64             // number of the last question
@@ -129,6 +130,8 @@ func (es *errands) takeNews(ev event) {
 			err = es.events.raiseFar(&m)
 		case opCondemn:
 			es.control.condemn(m.proc, m.procs, m.flag)
+		case opLeft:
+			err = es.groups.noteLeft(ev, &m)
 		case opInput:
 			es.emit(action{kind: actStdin, procs: m.procs, payload: m.body, flag: m.flag})
 		default:

@@ -27,6 +27,7 @@ type group struct {
 	tolerant bool         // The group goes on without members that end.
 	notify   bool         // Members hear of the end of others.
 	broken   codec.Status // the end of a member that the group needs; success: there was none
+	founders []*process   // the processes that made it, sorted; all nodes name the fences in which it ends by them
 	fences   FenceSet     // the fences in which the group ends
 	leader   *process     // the process that made the group by invitation; nil if it came about otherwise
 }
@@ -38,8 +39,10 @@ type groups struct {
 	fences      *fences
 	invites     *invites
 	events      *events
+	errands     *errands
 	byID        map[string][]*group // groups by name; those of one name have no member in common
 	lastContext uint64              // number of the last numbered group
+	early       []event             // what other nodes have said of groups that are about to come about here
 }
 
 // groupFences names the fences of processes that make or end a group.
@@ -138,7 +141,7 @@ func (gr *groups) openConstruct(set FenceSet, procs []*process, r *codec.GroupCo
 }
 
 func newGroup(id string, founders []*process) *group {
-	return &group{id: id, fences: groupFences(opDestruct, id, founders)}
+	return &group{id: id, founders: founders, fences: groupFences(opDestruct, id, founders)}
 }
 
 // completeConstruct makes the group when all founders have joined, and answers them.
@@ -249,10 +252,22 @@ func (gr *groups) destruct(at caller, r *codec.GroupDestructRequest) {
 			gr.refuse(at, codec.StatusErrOutOfResource, "destruct group: too many under way")
 			return
 		}
-		f = gr.fences.add(g.fences, slices.Clone(g.members))
-		f.group = g
+		f = gr.openDestruct(g)
 	}
 	gr.fences.addParticipant(f, at, r.Info)
+}
+
+// openDestruct opens a fence in which a group ends. Its participants are the founders, because nodes may know different
+// members for a moment. A node answers for those of its founders that are no members any more.
+func (gr *groups) openDestruct(g *group) *fence {
+	f := gr.fences.add(g.fences, g.founders)
+	f.group = g
+	for _, p := range g.founders {
+		if !takesPart(g.members, p) {
+			f.doWithout(p)
+		}
+	}
+	return f
 }
 
 // drop drops a group, and the kept event about its making.
@@ -283,14 +298,26 @@ func (gr *groups) leave(at caller, r *codec.GroupLeaveRequest) {
 		gr.reply(at, codec.StatusErrNotFound)
 		return
 	}
-	gr.removeMember(g, at.process)
 	gr.reply(at, codec.StatusSuccess)
-	gr.notifyMembers(g, codec.StatusGroupLeft, at.process)
+	if gr.peered { // before a fence can go on without the caller
+		gr.errands.tell(Everyone, &peerMessage{op: opLeft, proc: at.name, body: []byte(g.id)})
+	}
+	gr.removeLeaver(g, at.process)
+}
+
+// removeLeaver makes a group go on without a member that leaves it. The fence in which the group ends does not wait for a
+// process of this node any more.
+func (gr *groups) removeLeaver(g *group, p *process) {
+	gr.removeMember(g, p)
+	gr.notifyMembers(g, codec.StatusGroupLeft, p)
 	for _, f := range slices.Clone(gr.fences.bySet[g.fences]) {
-		if !f.failed {
-			gr.fences.continueWithout(f, at.process)
+		if f.failed {
+			f.doWithout(p)
+		} else {
+			gr.fences.continueWithout(f, p)
 		}
 	}
+	gr.fences.dropHeardFailures(g.fences)
 }
 
 // notifyMembers raises an event about one process at the members of a group.
@@ -325,7 +352,7 @@ func (gr *groups) removeDead(p *process, status codec.Status) {
 // applyDeath makes a group's fence go on without a participant that ended, or spoils it.
 func (gr *groups) applyDeath(f *fence, p *process, status codec.Status) {
 	at, joined := f.joined[p]
-	if joined && at.conn == 0 {
+	if joined && at.conn == 0 || f.id.Op == opDestruct && !takesPart(f.group.members, p) {
 		return // The fence goes on without the process already.
 	}
 	if f.spares() && (f.group.tolerant || !joined) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/goshmem/goshmem/pmix/codec"
@@ -97,5 +98,81 @@ func (gr *groups) loseMember(g *group, p *process, status codec.Status) {
 	}
 	if g.notify {
 		gr.notifyMembers(g, codec.StatusGroupMemberFailed, p)
+	}
+}
+
+// A node may hear of a group before the group comes about here: the fence or the event that makes it has ended on the other
+// node, and its end is still on the way to this one. The node keeps such news until then.
+
+// isComing reports whether a group of a name, unknown here so far, comes about that another node may know already: this
+// node has handed in its part, or follows the invitation.
+func (gr *groups) isComing(id string, procs []*process) bool {
+	among := func(p *process) bool { return takesPart(procs, p) }
+	for set, fences := range gr.fences.bySet {
+		if set.Op == opConstruct && set.Group == id && slices.ContainsFunc(fences, func(f *fence) bool {
+			return f.part == partGiven && slices.ContainsFunc(f.procs, among)
+		}) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(gr.invites.open, func(inv *invite) bool {
+		return inv.id == id && (among(inv.leader) || slices.ContainsFunc(inv.invited, among))
+	})
+}
+
+// findFounded returns the group that ends in the fences of a set, nil if there is none.
+func (gr *groups) findFounded(set FenceSet) *group {
+	for _, g := range gr.byID[set.Group] {
+		if g.fences == set {
+			return g
+		}
+	}
+	return nil
+}
+
+// keepEarlyCall keeps the call of a fence that ends a group if the group is still to come about here. A call with an error
+// does not wait.
+func (gr *groups) keepEarlyCall(ev event) bool {
+	if ev.fence.Op != opDestruct || ev.status != codec.StatusSuccess || gr.findFounded(ev.fence.FenceSet) != nil {
+		return false
+	}
+	procs, status := gr.fences.findCalledProcs(ev)
+	if status != codec.StatusSuccess || !gr.isComing(ev.fence.Group, procs) {
+		return false
+	}
+	gr.early = append(gr.early, ev)
+	return true
+}
+
+// noteLeft removes a process of another node that has left a group.
+//
+//   - Errors: news that no server sends.
+func (gr *groups) noteLeft(ev event, m *peerMessage) error {
+	p := gr.find(m.proc)
+	if p == nil {
+		return nil // its job is over here
+	}
+	if p.local {
+		return fmt.Errorf("process %v has left a group, want a process of another node", m.proc)
+	}
+	id := string(m.body)
+	if g := gr.findGroup(id, p); g != nil {
+		gr.removeLeaver(g, p)
+	} else if gr.isComing(id, []*process{p}) {
+		gr.early = append(gr.early, ev)
+	}
+	return nil
+}
+
+// hearEarly takes the kept news of groups that have come about, or will not.
+func (gr *groups) hearEarly() {
+	early := gr.early
+	gr.early = nil
+	for _, ev := range early {
+		if ev.kind == evFenceCalled {
+			gr.fences.noteCall(ev)
+		} else {
+			gr.errands.takeNews(ev)
+		}
 	}
 }

@@ -154,7 +154,7 @@ func (iv *invites) completeGroup(from *process, ev *codec.Event) (codec.Status, 
 	case slices.ContainsFunc(g.members, func(p *process) bool { return iv.groups.countGroups(p) >= maxGroups }):
 		return codec.StatusErrOutOfResource, fmt.Errorf("a member is in %d groups already", maxGroups)
 	}
-	g.fences = groupFences(opDestruct, id, procs)
+	g.founders, g.fences = procs, groupFences(opDestruct, id, procs)
 	iv.dropInvite(from, id)
 	iv.groups.add(g)
 	return codec.StatusSuccess, nil

@@ -215,6 +215,8 @@ func (fs *fences) noteCall(ev event) {
 	var f *fence
 	if i >= 0 {
 		f = fs.bySet[set][i]
+	} else if fs.groups.keepEarlyCall(ev) {
+		return
 	} else if s := fs.sequences[set]; s == nil || ev.fence.Seq > s.last {
 		f = fs.openCalled(ev)
 	}
@@ -241,9 +243,14 @@ func (fs *fences) openCalled(ev event) *fence {
 		return nil
 	}
 	fs.openSequence(set, procs).last = ev.fence.Seq - 1
-	f := fs.add(set, procs)
-	f.group = g
-	fs.passOverDead(f)
+	var f *fence
+	if ev.fence.Op == opDestruct {
+		f = fs.groups.openDestruct(g)
+	} else {
+		f = fs.add(set, procs)
+		f.group = g
+		fs.passOverDead(f)
+	}
 	if f.missing == 0 {
 		fs.finishLocal(f)
 	}
@@ -278,7 +285,7 @@ func (fs *fences) findCalledGroup(ev event, procs []*process) (*group, codec.Sta
 		g.optional = ev.flag
 		return g, codec.StatusSuccess
 	case opDestruct:
-		g := fs.groups.findGroup(ev.fence.Group, procs...)
+		g := fs.groups.findFounded(ev.fence.FenceSet)
 		if g == nil {
 			return nil, codec.StatusErrNotFound
 		}

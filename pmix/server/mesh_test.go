@@ -18,12 +18,18 @@ type mesh struct {
 	dead     map[int]bool
 	parts    map[FenceID]map[int]action // what the nodes have handed in
 	between  func()                     // happens once all parts of a fence are there, before it ends
+	ended    func(node int)             // happens when a fence has ended on a node, before it ends on the next
+	late     map[int]bool               // nodes that news for is kept for
+	kept     map[int][]event
 }
 
 // newMesh returns a job on n nodes whose processes are all connected.
 func newMesh(t *testing.T, n int) *mesh {
 	t.Helper()
-	m := &mesh{t: t, board: NewBoard(), requests: map[uint64]func([]byte){}, dead: map[int]bool{}, parts: map[FenceID]map[int]action{}}
+	m := &mesh{
+		t: t, board: NewBoard(), requests: map[uint64]func([]byte){}, dead: map[int]bool{}, parts: map[FenceID]map[int]action{},
+		late: map[int]bool{}, kept: map[int][]event{},
+	}
 	t.Cleanup(m.board.Close)
 	for me := range n {
 		w := newWorld(t, spread(n, uint32(me)), true)
@@ -82,26 +88,50 @@ func (m *mesh) carry(from int, a action) {
 	default:
 		for node, w := range m.worlds {
 			if node != from && !m.dead[node] && (a.node == Everyone || a.node == node) {
-				w.step(event{kind: evTold, payload: a.payload})
+				m.tell(node, w, event{kind: evTold, payload: a.payload})
 			}
 		}
 	}
 }
 
-// meet takes a node's part of a fence. When the nodes of all participants have handed theirs in, the fence ends on all of
-// them.
+// tell gives a node news, or keeps it.
+func (m *mesh) tell(node int, w *world, ev event) {
+	if m.late[node] {
+		m.kept[node] = append(m.kept[node], ev)
+		return
+	}
+	w.step(ev)
+}
+
+// release gives a node the news that was kept for it.
+func (m *mesh) release(node int) {
+	m.late[node] = false
+	for _, ev := range m.kept[node] {
+		m.worlds[node].step(ev)
+	}
+	m.kept[node] = nil
+}
+
+// meet takes a node's part of a fence. The first part calls the other nodes. When the nodes of all participants have handed
+// theirs in, the fence ends on all of them.
 func (m *mesh) meet(from int, a action) {
+	var nodes []int
+	for node := range m.worlds {
+		if slices.ContainsFunc(a.procs, func(p codec.Proc) bool { return int(p.Rank/2) == node }) {
+			nodes = append(nodes, node)
+		}
+	}
 	if m.parts[a.fence] == nil {
-		m.parts[a.fence] = map[int]action{}
+		m.parts[a.fence] = map[int]action{from: a}
+		for _, node := range nodes {
+			if node != from {
+				m.worlds[node].step(event{kind: evFenceCalled, fence: a.fence, procs: a.procs, flag: a.flag})
+			}
+		}
 	}
 	m.parts[a.fence][from] = a
 	ev := event{kind: evFenceDone, fence: a.fence}
-	var nodes []int
-	for node := range m.worlds {
-		if !slices.ContainsFunc(a.procs, func(p codec.Proc) bool { return int(p.Rank/2) == node }) {
-			continue
-		}
-		nodes = append(nodes, node)
+	for _, node := range nodes {
 		part, there := m.parts[a.fence][node]
 		if !there {
 			return
@@ -116,6 +146,9 @@ func (m *mesh) meet(from int, a action) {
 	}
 	for _, node := range nodes {
 		m.worlds[node].step(ev)
+		if m.ended != nil {
+			m.ended(node)
+		}
 	}
 }
 

@@ -20,6 +20,7 @@ type peerOp uint8
 //	opCondemn  nodes  news      the client                       who is to end  an abort
 //	opInput    nodes  news                                       receivers    it ends                 the input
 //	opCensus   nodes  question                                   whose state
+//	opLeft     nodes  news      who has left                                                          the group's name
 //
 // News of a lifetime also have the nodes on which the application has processes. No process has the rank undefined.
 const (
@@ -31,6 +32,7 @@ const (
 	opCondemn
 	opInput
 	opCensus
+	opLeft
 	peerOps // their number plus one
 )
 
