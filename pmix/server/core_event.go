@@ -156,17 +156,25 @@ func (es *events) raise(ev codec.Event) error {
 	if ev.Timeout > 0 {
 		n.until = es.now + tick(min(ev.Timeout, 1<<31))*es.second
 	}
-	for _, name := range sortedKeys(es.spaces) {
-		for _, p := range es.spaces[name].procs {
-			if es.inRange(&ev, p) {
-				es.deliver(n, p)
-			}
-		}
+	for _, p := range es.listeners(&ev) {
+		es.deliver(n, p)
 	}
 	if !ev.NoCache {
 		es.cacheNotice(n)
 	}
 	return nil
+}
+
+// listeners returns the connected processes that an event is for and that asked for it, by name. It looks at the connections
+// alone: a job has many more processes, on other nodes.
+func (es *events) listeners(ev *codec.Event) (found []*process) {
+	for conn, p := range es.conns {
+		if p.conn == conn && es.inRange(ev, p) && p.events.want(ev) { // not a connection that is closing
+			found = append(found, p)
+		}
+	}
+	slices.SortFunc(found, func(a, b *process) int { return compareProcs(a.name, b.name) })
+	return found
 }
 
 // inRange reports whether an event is for a process. A tool sees the events of all jobs.

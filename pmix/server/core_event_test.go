@@ -341,3 +341,31 @@ func TestHostEvents(t *testing.T) {
 	w.requestOn(conns[1], codes(codec.StatusEventNodeDown))
 	w.expect("reply 1#101 ok", "event 1 EVENT_NODE_DOWN from daemons.4 about 1", "reply job-2.1#101 ok")
 }
+
+// An event costs what its listeners cost, however many processes the jobs have: none but those with connections is looked at.
+func TestEventLooksAtConnectionsAlone(t *testing.T) {
+	w := started(t, 3)
+	for _, rank := range []codec.Rank{2, 1, 0} {
+		w.request(rank, codes(-3001))
+	}
+	w.log = nil
+	s := w.core.spaces[testNspace]
+	s.procs = append(s.procs, make([]*process, 1000)...) // whoever looks at one of these crashes
+	w.request(1, raised(-3001, codec.RangeNamespace))
+	w.expect("event 0 status -3001 from 1", "event 2 status -3001 from 1", "reply 1#102 ok")
+}
+
+// BenchmarkEvent raises an event in a job of 100,000 processes, two of which are connected.
+func BenchmarkEvent(b *testing.B) {
+	j := JobLayout{Nspace: testNspace, Hosts: []string{"n0", "n1"}}
+	for rank := range uint32(100_000) {
+		j.Procs = append(j.Procs, Proc{Rank: rank, Node: min(rank/2, 1), LocalRank: uint16(rank % 2)})
+	}
+	w := newWorld(b, j, true)
+	w.connect(0, 1)
+	w.request(0, codes(-3001))
+	ev := event{kind: evNotify, notice: codec.Event{Status: -3001, Source: first(1), Range: codec.RangeSession, NoCache: true}}
+	for b.Loop() {
+		w.core.Step(ev, nil)
+	}
+}
