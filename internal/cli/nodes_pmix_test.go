@@ -137,4 +137,32 @@ func TestEmulatedGroup(t *testing.T) {
 	if got, want := linesOf(j), slices.Repeat([]string{"number 1"}, 8); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
+	j = start(t, "--emulate", "4", "-n", "8", "--map-by", "node", program, "leave")
+	j.expect(0)
+	if got, want := linesOf(j), slices.Concat(slices.Repeat([]string{"number 1"}, 8), slices.Repeat([]string{"number 2"}, 8)); !slices.Equal(got, want) {
+		t.Errorf("after all members of a node have left the group got %q, want %q", got, want)
+	}
+}
+
+// PEs that speak PMI-1 find the dead of other nodes.
+func TestEmulatedDeadPEs(t *testing.T) {
+	t.Parallel()
+	const script = `
+say() { printf 'cmd=%s\n' "$1" >&$PMI_FD; read -r answer <&$PMI_FD; }
+say 'init pmi_version=1 pmi_subversion=1'
+if [ $PMI_RANK != 0 ]; then
+	[ $PMI_RANK = 1 ] || kill -9 $$
+	say finalize
+	exit
+fi
+while say 'get kvsname='$PMIX_NAMESPACE' key=PMI_dead_processes'; do
+	case $answer in *'value=2,3'|*'value=3,2') break ;; esac
+done
+echo dead
+say finalize`
+	j := start(t, "--emulate", "2", "-n", "4", "--recover", "sh", "-c", script)
+	j.expect(3, "PE 2 (pid ", "PE 3 (pid ")
+	if got, want := linesOf(j), []string{"dead"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
 }

@@ -68,7 +68,7 @@ func (a *announcer) deliver() {
 // announce tells everybody about one thing.
 func (a *announcer) announce(x announcement) {
 	if x.exited {
-		a.servers.processExited(x.of, exitOf(x.end))
+		a.servers.processExited(x.of, x.end)
 	}
 	if x.far != nil {
 		a.servers.announceFar(x.far)

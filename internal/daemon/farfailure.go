@@ -92,6 +92,6 @@ func (v *servers) announceFar(n *farNews) {
 		if !n.nodeLost {
 			v.pmix.ProcExited(p, n.exit)
 		}
-		v.pmi.ProcExited(p)
+		v.pmi.ProcExited(p, true)
 	}
 }

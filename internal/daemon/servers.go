@@ -7,6 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/goshmem/goshmem/internal/ending"
 	pmix "github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/pmi1"
 	"github.com/goshmem/goshmem/pmix/server"
@@ -119,9 +120,9 @@ func (v *servers) removeJob(nspace string) {
 }
 
 // processExited tells the servers how a PE has ended.
-func (v *servers) processExited(p *localPE, e server.Exit) {
-	v.pmix.ProcExited(p.name(), e)
-	v.pmi.ProcExited(p.name())
+func (v *servers) processExited(p *localPE, e ending.End) {
+	v.pmix.ProcExited(p.name(), exitOf(e))
+	v.pmi.ProcExited(p.name(), e.Judge() != ending.Well)
 }
 
 // passOutput gives the text of a PE's output to tools that want it.

@@ -25,7 +25,7 @@ type world struct {
 	store   store
 	waiting []*member // members in the barrier
 	ended   []*member // members that will join no barrier any more, in the order of their ends
-	dead    []*member // members that ended without finalize, in the order of their ends
+	dead    []*member // members that ended without finalize, or failed, in the order of their ends
 	span    *span     // nil for a job that is on this node as a whole
 }
 
@@ -36,6 +36,7 @@ type member struct {
 	conn  connID
 	phase phase
 	ended bool
+	dead  bool       // it is in world.dead
 	line  []byte     // the part of a line received so far
 	spawn *spawnText // the part of a spawn request received so far
 }
@@ -82,7 +83,7 @@ func (c *core) Step(ev event, out []action) []action {
 		}
 	case evExited:
 		if m := c.find(ev.proc); m != nil {
-			c.endProcess(m)
+			c.endProcess(m, ev.failed)
 		}
 	case evSpawned:
 		c.answerSpawn(ev.id, ev.text)
@@ -208,19 +209,22 @@ func (c *core) clearConn(m *member) {
 func (m *member) joined() bool { return m.phase != phaseSilent && m.phase != phaseLeft }
 
 // endProcess acts on the end of a process. Its connection is closed even if another process still holds it, because
-// that one is no member of the job.
-func (c *core) endProcess(m *member) {
+// that one is no member of the job. A member of another node never joins here: its failure alone tells that it is dead.
+func (c *core) endProcess(m *member, failed bool) {
 	joined := m.joined()
 	c.hangUp(m)
-	if joined {
+	if joined || failed {
 		c.markDead(m)
 	}
 	c.markEnded(m)
 }
 
-// markDead records that a member ended without finalize.
+// markDead records that a member is dead for the others.
 func (c *core) markDead(m *member) {
-	m.world.dead = append(m.world.dead, m)
+	if !m.dead {
+		m.dead = true
+		m.world.dead = append(m.world.dead, m)
+	}
 	c.markEnded(m)
 }
 

@@ -105,6 +105,10 @@ func (w *table) want(did []string, want ...string) {
 
 func (w *table) exit(who string) []string { return w.step(event{kind: evExited, proc: proc(who)}) }
 
+func (w *table) fail(who string) []string {
+	return w.step(event{kind: evExited, proc: proc(who), failed: true})
+}
+
 // TestConversation is MPICH's dialog from MPI_Init to MPI_Finalize.
 func TestConversation(t *testing.T) {
 	w := newTable(t)
@@ -202,6 +206,8 @@ func TestBarrierFails(t *testing.T) {
 		dead  bool
 	}{
 		"exits silently": {func(w *table) []string { return w.exit("a3.2") }, []string{"a3.2 closed"}, false},
+		"fails silently": {func(w *table) []string { return w.fail("a3.2") }, []string{"a3.2 closed"}, true},
+		"fails":          {func(w *table) []string { w.join("a3.2"); return w.fail("a3.2") }, []string{"a3.2 closed"}, true},
 		"exits":          {func(w *table) []string { w.join("a3.2"); return w.exit("a3.2") }, []string{"a3.2 closed"}, true},
 		"hangs up": {func(w *table) []string {
 			w.join("a3.2")
@@ -226,6 +232,7 @@ func TestBarrierFails(t *testing.T) {
 			}
 			w.want(w.say("a3.0", "cmd=get kvsname=a3 key=PMI_dead_processes;"), dead)
 			w.want(w.exit("a3.2"))
+			w.want(w.fail("a3.2"))
 		})
 	}
 }

@@ -14,7 +14,7 @@ const (
 	evConnect                    // conn now belongs to proc
 	evInput                      // conn sent data
 	evClosed                     // conn has ended
-	evExited                     // proc's process ended
+	evExited                     // proc's process ended: failed
 	evSpawned                    // the host answers spawn request id: text is the error, or empty
 	evCalled                     // another node of proc.Nspace is in barrier id
 	evBarrier                    // all nodes of proc.Nspace were in barrier id, or it has failed: data, err
@@ -30,6 +30,8 @@ type event struct {
 	id   uint64
 	text string
 	err  error
+
+	failed bool
 }
 
 // actionKind is the kind of an action; the comments list the fields that it uses.

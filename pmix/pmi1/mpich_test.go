@@ -58,7 +58,7 @@ func (l *launcher) start(j WorldSpec, path string, args ...string) {
 		l.n++
 		go func() {
 			err := cmd.Wait()
-			l.s.ProcExited(p)
+			l.s.ProcExited(p, err != nil)
 			l.end <- err
 		}()
 	}
@@ -183,7 +183,7 @@ func TestMPICHWithoutPeer(t *testing.T) {
 	cmd := exec.CommandContext(l.ctx, path, "sum")
 	cmd.Env = append(os.Environ(), l.s.Environ(codec.Proc{Nspace: "alone"}, 3)...)
 	cmd.ExtraFiles = []*os.File{theirs}
-	l.s.ProcExited(codec.Proc{Nspace: "alone", Rank: 1})
+	l.s.ProcExited(codec.Proc{Nspace: "alone", Rank: 1}, false)
 	out, err := cmd.CombinedOutput()
 	if err == nil || l.ctx.Err() != nil || !strings.Contains(string(out), "barrier_failed") {
 		t.Errorf("%v, %v: %s", err, l.ctx.Err(), out)

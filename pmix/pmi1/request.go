@@ -136,7 +136,7 @@ func (c *core) get(m *member, f fields) {
 	c.send(m, reply("get_result", "rc", "0", "msg", "success", "value", value))
 }
 
-// deadList returns the ranks that ended without finalize, as many as fit into a value.
+// deadList returns the ranks that are dead, as many as fit into a value.
 func (w *world) deadList() (string, bool) {
 	var list []byte
 	for i, m := range w.dead {

@@ -120,8 +120,12 @@ func (s *Server) Environ(p codec.Proc, fd int) []string {
 	return nil
 }
 
-// ProcExited tells the server that a process, on this node or another, has ended. Barriers of its job then fail, now and later.
-func (s *Server) ProcExited(p codec.Proc) { s.post(event{kind: evExited, proc: p}) }
+// ProcExited tells the server that a process, on this node or another, has ended. Barriers of its job then fail, now and
+// later. Failed says that the end counts as a failure: the others find the process in PMI_dead_processes. So they do if it
+// has joined and not finalized.
+func (s *Server) ProcExited(p codec.Proc, failed bool) {
+	s.post(event{kind: evExited, proc: p, failed: failed})
+}
 
 // SpawnDone answers Host.Spawn: err says why the processes do not run, nil if they do.
 func (s *Server) SpawnDone(id uint64, err error) {

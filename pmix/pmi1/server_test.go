@@ -172,7 +172,7 @@ func TestServer(t *testing.T) {
 	if rest, err := all[0].r.ReadString('\n'); rest != "" || !errors.Is(err, io.EOF) {
 		t.Errorf("after finalize %q, %v", rest, err)
 	}
-	s.ProcExited(codec.Proc{Nspace: "a", Rank: 1})
+	s.ProcExited(codec.Proc{Nspace: "a", Rank: 1}, false)
 	if rest, err := all[1].r.ReadString('\n'); rest != "" || !errors.Is(err, io.EOF) {
 		t.Errorf("after the end of the process %q, %v", rest, err)
 	}
@@ -230,7 +230,7 @@ func TestCloseWhileConnected(t *testing.T) {
 	if _, err := s.Connect(codec.Proc{Nspace: "a"}); err == nil {
 		t.Error("a closed server accepted a process")
 	}
-	s.ProcExited(codec.Proc{Nspace: "a"})
+	s.ProcExited(codec.Proc{Nspace: "a"}, false)
 }
 
 // BenchmarkRound measures a request and its answer.

@@ -170,6 +170,20 @@ func TestDeathAfterThePart(t *testing.T) {
 	s.wantParts(2, nil, []int{0})
 }
 
+// All nodes know the dead of all nodes. A member of another node that failed is dead although it never joined here; one
+// whose death has two witnesses is listed once.
+func TestDeadOfOtherNodes(t *testing.T) {
+	s := newSpanned(t, 0, 0, 1, 1)
+	for _, rank := range []codec.Rank{2, 1, 2} {
+		for node := range s.cores {
+			s.step(node, event{kind: evExited, proc: codec.Proc{Nspace: "j", Rank: rank}, failed: true})
+		}
+	}
+	const ask = "cmd=get kvsname=j key=PMI_dead_processes"
+	s.wantSent(s.say(0, ask), "0< cmd=get_result rc=0 msg=success value=2,1")
+	s.wantSent(s.say(3, ask), "3< cmd=get_result rc=0 msg=success value=2,1")
+}
+
 // Damaged data of another node breaks the barrier, and does not take the server with it.
 func TestDamagedPairs(t *testing.T) {
 	for name, data := range map[string]string{

@@ -1,5 +1,6 @@
 /*
- * All ranks make a group with a number, and end it. They print the number.
+ * All ranks make a group with a number, and end it. They print the number. With "leave" every fourth rank leaves the
+ * group while the others end it. Then all make another group of the name.
  */
 #include <pmix.h>
 #include <stdio.h>
@@ -15,14 +16,13 @@ static void check(const char *what, pmix_status_t rc)
 	exit(1);
 }
 
-int main(void)
+static void make_group(void)
 {
 	pmix_proc_t wild;
 	pmix_info_t info, *results = NULL;
 	size_t n = 0, i, number = 0;
 	bool yes = true;
 
-	check("init", PMIx_Init(&me, NULL, 0));
 	PMIX_LOAD_PROCID(&wild, me.nspace, PMIX_RANK_WILDCARD);
 	PMIX_INFO_LOAD(&info, PMIX_GROUP_ASSIGN_CONTEXT_ID, &yes, PMIX_BOOL);
 	check("construct", PMIx_Group_construct("all", &wild, 1, &info, 1, &results, &n));
@@ -30,6 +30,20 @@ int main(void)
 		if (PMIX_CHECK_KEY(&results[i], PMIX_GROUP_CONTEXT_ID))
 			number = results[i].value.data.size;
 	printf("number %zu\n", number);
+}
+
+int main(int argc, char **argv)
+{
+	check("init", PMIx_Init(&me, NULL, 0));
+	make_group();
+	if (argc > 1) {
+		if (me.rank % 4 == 3)
+			check("leave", PMIx_Group_leave("all", NULL, 0));
+		else
+			check("destruct without leavers", PMIx_Group_destruct("all", NULL, 0));
+		check("fence", PMIx_Fence(NULL, 0, NULL, 0));
+		make_group();
+	}
 	check("destruct", PMIx_Group_destruct("all", NULL, 0));
 	check("finalize", PMIx_Finalize(NULL, 0));
 	return 0;
