@@ -33,6 +33,51 @@ func TestEmulatedPublish(t *testing.T) {
 	}
 }
 
+// Processes of all nodes share published names, whether their library publishes by PMIx or by PMI-1.
+func TestEmulatedServices(t *testing.T) {
+	t.Parallel()
+	for _, lib := range []testenv.Capability{testenv.OpenMPI, testenv.MPICH} {
+		t.Run(string(lib), func(t *testing.T) {
+			program := testenv.CompileC(t, lib, filepath.Join("testdata", "services.c"))
+			j := start(t, "--emulate", "3", "-n", "3", program)
+			j.expect(0)
+			var want []string
+			for rank := range 3 {
+				want = append(want,
+					fmt.Sprintf("%d: finds the next then no", rank), fmt.Sprintf("%d: finds the next yes", rank),
+					fmt.Sprintf("%d: published yes", rank), fmt.Sprintf("%d: publishes the next again no", rank), fmt.Sprintf("%d: withdrawn yes", rank))
+			}
+			if got := linesOf(j); !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// A name that is published by PMI-1 stands for the same on all nodes.
+func TestEmulatedPorts(t *testing.T) {
+	t.Parallel()
+	j := start(t, "--emulate", "2", "-n", "2", "sh", "-c", speakPMI+`
+[ $PMI_RANK = 0 ] && say 'publish_name service=sea ice port=of PE 0'
+say barrier_in
+say 'lookup_name service=sea ice'
+echo "$answer"
+say barrier_in
+[ $PMI_RANK = 1 ] && say 'unpublish_name service=sea ice' && echo "$answer"
+say finalize`)
+	j.expect(0)
+	const found = "cmd=lookup_result port=of PE 0 info=ok rc=0 msg=success"
+	if got, want := linesOf(j), []string{found, found, "cmd=unpublish_result rc=0 msg=success"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// speakPMI begins a shell script that speaks PMI-1.
+const speakPMI = `
+say() { printf 'cmd=%s\n' "$1" >&$PMI_FD; read -r answer <&$PMI_FD; }
+say 'init pmi_version=1 pmi_subversion=1'
+`
+
 // Ranges, waiting and lifetimes of published data mean on two nodes what they mean on one; only the range "local" does not
 // reach the other node.
 func TestEmulatedExchange(t *testing.T) {
@@ -147,9 +192,7 @@ func TestEmulatedGroup(t *testing.T) {
 // PEs that speak PMI-1 find the dead of other nodes.
 func TestEmulatedDeadPEs(t *testing.T) {
 	t.Parallel()
-	const script = `
-say() { printf 'cmd=%s\n' "$1" >&$PMI_FD; read -r answer <&$PMI_FD; }
-say 'init pmi_version=1 pmi_subversion=1'
+	const script = speakPMI + `
 if [ $PMI_RANK != 0 ]; then
 	[ $PMI_RANK = 1 ] || kill -9 $$
 	say finalize

@@ -201,6 +201,26 @@ func TestRoot(t *testing.T) {
 	w.expectFaults()
 }
 
+// The root has the names that processes publish by PMI-1, whose questions have numbers of their own.
+func TestRootHasNames(t *testing.T) {
+	w := newNet(t, 2)
+	const number = 1 << 63
+	lookup := []byte{2, 1, 'j', 1, 's', 0} // op, job, service, port
+	w.nodes[1].Ask(courier.ToRoot, number|1, lookup)
+	w.run()
+	w.expect(1, fmt.Sprintf("answer %d: \x00\x11service not found", uint64(number|1)))
+	w.nodes[0].Ask(courier.ToRoot, number|1, []byte{1, 1, 'j', 1, 's', 1, 'p'})
+	w.run()
+	w.expect(0, fmt.Sprintf("answer %d: \x01\x00", uint64(number|1)))
+	w.nodes[1].Ask(courier.ToRoot, number|2, lookup)
+	w.run()
+	w.expect(1, fmt.Sprintf("answer %d: \x01\x01p", uint64(number|2)))
+	w.expectFaults()
+	w.nodes[1].Ask(courier.ToRoot, number|3, []byte{9})
+	w.run()
+	w.expectFaults("question about published names")
+}
+
 func TestFramesThatNobodySends(t *testing.T) {
 	w := newNet(t, 2)
 	n := w.nodes[0]

@@ -1,5 +1,6 @@
 // Package courier carries questions, answers and news between the PMIx servers of a job's nodes, and to the board that the
-// front end has. A [Courier] is the [server.Peers] of one node's server. A [Root] is the board's side.
+// front end has, beside the names that processes publish by PMI-1. A [Courier] is the [server.Peers] of one node's
+// server. A [Root] is the board's side.
 //
 //	what          kind of frame       from  to
 //	a question    wire.KindQuestion   node  node or root

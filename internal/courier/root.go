@@ -5,10 +5,11 @@ import (
 	"sync"
 
 	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/pmix/pmi1"
 	"github.com/goshmem/goshmem/pmix/server"
 )
 
-// Root serves the job's board, in the front end.
+// Root serves the job's board, in the front end, and the names that processes publish by PMI-1.
 //
 //   - Concurrent calls: all methods.
 type Root struct {
@@ -17,6 +18,7 @@ type Root struct {
 	send  func(to int, f wire.Frame)
 
 	mu       sync.Mutex
+	names    *pmi1.NameTable
 	dead     map[int]bool
 	arriving mail
 }
@@ -24,7 +26,7 @@ type Root struct {
 // NewRoot returns a root of a job on some nodes, with an empty board. Send sends a frame of server.Root to a node, as
 // Config.Send.
 func NewRoot(nodes int, send func(to int, f wire.Frame)) *Root {
-	return &Root{board: server.NewBoard(), nodes: nodes, send: send, dead: map[int]bool{}, arriving: mail{}}
+	return &Root{board: server.NewBoard(), nodes: nodes, send: send, names: pmi1.NewNameTable(), dead: map[int]bool{}, arriving: mail{}}
 }
 
 // Close ends the board.
@@ -53,12 +55,20 @@ func (r *Root) Take(from int, f wire.Frame) error {
 	if err != nil {
 		return err
 	}
-	r.board.Asked(from, number, body, func(answer []byte) {
+	reply := func(answer []byte) {
 		for _, body := range wire.Split(numbered(number, answer)) {
 			r.send(from, wire.Frame{Kind: wire.KindReply, Body: body})
 		}
-	})
-	return nil
+	}
+	if !pmi1.IsNameQuestion(number) {
+		r.board.Asked(from, number, body, reply)
+		return nil
+	}
+	answer, err := r.names.Answer(body)
+	if err == nil {
+		reply(answer)
+	}
+	return err
 }
 
 // NodeDead tells the board that a node has died. The root takes no frame of the node after that.

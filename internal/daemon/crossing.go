@@ -34,7 +34,8 @@ type NodeServer interface {
 // barrierOp is the collective by which the fences that are barriers of PMI-1 are told from those of PMIx.
 const barrierOp server.Collective = "pmi1-barrier"
 
-// crossing passes barriers of PMI-1 on as fences, and what comes from other nodes to the server that it is for.
+// crossing passes barriers of PMI-1 on as fences, its published names to the front end, and what comes from other nodes to
+// the server that it is for.
 type crossing struct {
 	*server.Server // nil until the PMIx server is started
 	pmi            *pmi1.Server
@@ -58,6 +59,20 @@ func (c *crossing) Barrier(part pmi1.BarrierPart) {
 		status = pmix.StatusErrProcTermWoSync
 	}
 	c.remote.Fence(server.FencePart{FenceCall: call, Status: status, Data: part.Data})
+}
+
+// AskNames passes a question about the names that processes publish by PMI-1 on to the front end.
+func (c *crossing) AskNames(number uint64, question []byte) {
+	c.peers.Ask(server.Root, number, question)
+}
+
+// Answered is NodeServer.Answered.
+func (c *crossing) Answered(number uint64, body []byte) {
+	if pmi1.IsNameQuestion(number) {
+		c.pmi.NamesAnswered(number, body)
+		return
+	}
+	c.Server.Answered(number, body)
 }
 
 // FenceCalled is NodeServer.FenceCalled.

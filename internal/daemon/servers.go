@@ -44,6 +44,9 @@ func (v *servers) startPMI(j *localJob, h pmi1.Host, b *background, logger zerol
 	cfg := pmi1.Config{Host: h, Logger: logger}
 	if v.crossing != nil {
 		cfg.Remote = v.crossing
+		if v.crossing.peers != nil {
+			cfg.Names = v.crossing
+		}
 	}
 	if v.pmi, err = pmi1.Start(cfg); err != nil {
 		return err

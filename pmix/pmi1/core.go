@@ -12,10 +12,14 @@ import (
 type core struct {
 	jobs   map[string]*world
 	conns  map[connID]*member
-	names  map[string]name    // published names
+	names  *NameTable         // unless namesFar
 	spawns map[uint64]*member // members that wait for a spawn, by the request's number
 	last   uint64             // number of the last spawn request
 	out    []action
+
+	namesFar  bool             // the published names are in the table of the job's nodes
+	asked     map[uint64]asked // questions about names that members wait for, by number
+	lastAsked uint64           // number of the last question
 }
 
 // world is the state that the processes of a job share.
@@ -23,6 +27,7 @@ type world struct {
 	*WorldSpec
 	members []*member // by rank
 	store   store
+	joined  bool      // a member has joined
 	waiting []*member // members in the barrier
 	ended   []*member // members that will join no barrier any more, in the order of their ends
 	dead    []*member // members that ended without finalize, or failed, in the order of their ends
@@ -49,17 +54,13 @@ const (
 	phaseJoined               // it may send requests
 	phaseBarrier              // it waits in a barrier
 	phaseSpawn                // it waits for processes to be spawned
+	phaseNames                // it waits for an answer about published names
 	phaseLeft                 // it has finalized or lost its connection
 )
 
-// name is a published name: the job that owns it, and the port that it stands for.
-type name struct {
-	nspace, port string
-}
-
 func newCore() *core {
 	return &core{
-		jobs: map[string]*world{}, conns: map[connID]*member{}, names: map[string]name{}, spawns: map[uint64]*member{},
+		jobs: map[string]*world{}, conns: map[connID]*member{}, names: NewNameTable(), spawns: map[uint64]*member{}, asked: map[uint64]asked{},
 	}
 }
 
@@ -87,6 +88,8 @@ func (c *core) Step(ev event, out []action) []action {
 		}
 	case evSpawned:
 		c.answerSpawn(ev.id, ev.text)
+	case evNames:
+		c.takeNames(ev.id, ev.data)
 	case evCalled:
 		if w := c.jobs[ev.proc.Nspace]; w != nil && w.span != nil {
 			c.noteCall(w, ev.id)
@@ -135,11 +138,7 @@ func (c *core) removeJob(nspace string) {
 	for _, m := range w.members {
 		c.hangUp(m)
 	}
-	for service, n := range c.names {
-		if n.nspace == nspace {
-			delete(c.names, service)
-		}
-	}
+	c.withdrawNames(w)
 }
 
 func (c *core) connect(ev event) {

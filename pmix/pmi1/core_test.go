@@ -284,8 +284,8 @@ func TestJobsAreApart(t *testing.T) {
 	w.want(w.say("b2.1", "cmd=lookup_name service=s;"), "b2.1< cmd=lookup_result rc=-1 msg=service_not_found")
 	w.want(w.say("b2.1", "cmd=barrier_in;"), "b2.0< cmd=barrier_out rc=0", "b2.1< cmd=barrier_out rc=0")
 	w.want(w.step(event{kind: evRemoveJob, proc: proc("b2.0")}), "b2.0 closed", "b2.1 closed")
-	if len(w.core.jobs)+len(w.core.conns)+len(w.core.names) != 0 {
-		t.Errorf("the core still has %v, %v, %v", w.core.jobs, w.core.conns, w.core.names)
+	if len(w.core.jobs)+len(w.core.conns)+len(w.core.names.byService) != 0 {
+		t.Errorf("the core still has %v, %v, %v", w.core.jobs, w.core.conns, w.core.names.byService)
 	}
 }
 

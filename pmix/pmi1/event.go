@@ -16,6 +16,7 @@ const (
 	evClosed                     // conn has ended
 	evExited                     // proc's process ended: failed
 	evSpawned                    // the host answers spawn request id: text is the error, or empty
+	evNames                      // the answer to question id about names: data; nil: there is none
 	evCalled                     // another node of proc.Nspace is in barrier id
 	evBarrier                    // all nodes of proc.Nspace were in barrier id, or it has failed: data, err
 )
@@ -46,6 +47,7 @@ const (
 	actAbort                       // upcall: proc, status
 	actSpawn                       // upcall: spawn
 	actBarrier                     // hand in this node's part of a barrier: part
+	actNames                       // ask the table of the job's nodes: id, question
 	actRefused                     // for the log: proc broke the protocol: text
 )
 
@@ -58,4 +60,7 @@ type action struct {
 	text   string
 	spawn  *SpawnRequest
 	part   BarrierPart
+
+	id       uint64
+	question []byte
 }

@@ -1,7 +1,6 @@
 package pmi1
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -12,9 +11,6 @@ const (
 	keyMapping = "PMI_process_mapping"
 	keyDead    = "PMI_dead_processes"
 )
-
-// maxNames bounds the published names of all jobs.
-const maxNames = 4096
 
 // serveLine serves one line of a member.
 func (c *core) serveLine(m *member, line string) {
@@ -62,11 +58,11 @@ func (c *core) serveCommand(m *member, cmd string, f fields) {
 	case "barrier_in":
 		c.joinBarrier(m)
 	case "publish_name":
-		c.answer(m, "publish_result", c.publish(w, f))
+		c.askNames(m, opPublish, f)
 	case "lookup_name":
-		c.lookup(m, f)
+		c.askNames(m, opLookup, f)
 	case "unpublish_name":
-		c.answer(m, "unpublish_result", c.unpublish(w, f))
+		c.askNames(m, opUnpublish, f)
 	case "finalize":
 		c.finalize(m)
 	case "abort":
@@ -90,7 +86,7 @@ func (c *core) init(m *member, f fields) {
 	if f.text("pmi_version") != "1" {
 		rc = "-1" // the client reports the mismatch itself
 	} else {
-		m.phase = phaseJoined
+		m.phase, m.world.joined = phaseJoined, true
 		c.emit(action{kind: actJoined, proc: m.proc()})
 	}
 	c.send(m, reply("response_to_init", "pmi_version", "1", "pmi_subversion", "1", "rc", rc))
@@ -205,41 +201,4 @@ func (c *core) abort(m *member, f fields) {
 		status = 1
 	}
 	c.emit(action{kind: actAbort, proc: m.proc(), status: status})
-}
-
-var errNotPublished = errors.New("service not found")
-
-func (c *core) publish(w *world, f fields) error {
-	service, port := f.text("service"), f.text("port")
-	switch _, taken := c.names[service]; {
-	case service == "" || len(service) >= maxValue:
-		return fmt.Errorf("service name has %d characters, want 1 to %d", len(service), maxValue-1)
-	case len(port) >= maxValue:
-		return fmt.Errorf("port has %d characters, want at most %d", len(port), maxValue-1)
-	case taken:
-		return errors.New("key already present")
-	case len(c.names) >= maxNames:
-		return fmt.Errorf("%d names are published, which is the limit", maxNames)
-	}
-	c.names[service] = name{w.Nspace, port}
-	return nil
-}
-
-func (c *core) lookup(m *member, f fields) {
-	n, ok := c.names[f.text("service")]
-	if !ok {
-		c.answer(m, "lookup_result", errNotPublished)
-		return
-	}
-	c.send(m, reply("lookup_result", "port", n.port, "info", "ok", "rc", "0", "msg", "success"))
-}
-
-// unpublish withdraws a name of the same job.
-func (c *core) unpublish(w *world, f fields) error {
-	service := f.text("service")
-	if n, ok := c.names[service]; !ok || n.nspace != w.Nspace {
-		return errNotPublished
-	}
-	delete(c.names, service)
-	return nil
 }

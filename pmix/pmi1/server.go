@@ -32,6 +32,8 @@ type Config struct {
 	Host   Host
 	Logger zerolog.Logger
 	Remote Remote // nil: all processes of each job are on this node
+	// Names passes requests about published names on to the table of the job's nodes. Nil: the server has the table.
+	Names NameAsker
 }
 
 // Server serves the processes of one node.
@@ -59,6 +61,7 @@ func Start(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("pmi1 server: %w", err)
 	}
 	s := &Server{cfg: cfg, mux: mux, core: newCore(), over: make(chan struct{}), jobs: map[string]*WorldSpec{}}
+	s.core.namesFar = cfg.Names != nil
 	s.close = sync.OnceValue(s.shutDown)
 	go s.loop()
 	return s, nil
@@ -146,6 +149,11 @@ func (s *Server) BarrierCalled(nspace string, seq uint64) {
 // barrier fails. All nodes get the same answer.
 func (s *Server) BarrierDone(nspace string, seq uint64, data []byte, err error) {
 	s.post(event{kind: evBarrier, proc: codec.Proc{Nspace: nspace}, id: seq, data: data, err: err})
+}
+
+// NamesAnswered answers NameAsker.AskNames; nil: the table is lost.
+func (s *Server) NamesAnswered(number uint64, answer []byte) {
+	s.post(event{kind: evNames, id: number, data: answer})
 }
 
 // Close ends the server and all connections.
@@ -244,6 +252,8 @@ func (s *Server) executeActions(actions []action) {
 			host.Spawn(a.spawn)
 		case actBarrier:
 			s.cfg.Remote.Barrier(a.part)
+		case actNames:
+			s.cfg.Names.AskNames(a.id, a.question)
 		case actRefused:
 			s.cfg.Logger.Warn().Str("nspace", a.proc.Nspace).Uint32("pe", uint32(a.proc.Rank)).
 				Str("cause", a.text).Msg("pmi1 client dropped")

@@ -109,7 +109,7 @@ var table = []group{
 		layer:    "node",
 		packages: []string{"internal/fence", "internal/courier"},
 		note:     "between the servers of nodes",
-		may:      []string{"layer 0", "layer 1", "pmix/server"},
+		may:      []string{"layer 0", "layer 1", "pmix/server", "pmix/pmi1"},
 	},
 	{
 		layer:    "node",
