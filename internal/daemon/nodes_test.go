@@ -87,6 +87,11 @@ func (s seat) Expire(call server.FenceCall) {
 	}
 }
 
+// JobAdded and JobOver tell nothing: fences of the seat need no jobs.
+func (s seat) JobAdded(string) {}
+
+func (s seat) JobOver(string) {}
+
 // Fetch asks the node of a process.
 func (s seat) Fetch(p pmix.Proc, key string) {
 	s.mu.Lock()

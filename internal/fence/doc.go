@@ -53,6 +53,6 @@
 // A set holds the data of one fence, at most 256 MiB with all parts; a fence with more fails on all nodes alike. It knows
 // at most 1,025 open fences: the next one, and those of which a deadline has passed on a node whose server has joined them
 // in advance (a server has 1,024 fences of a set under way at most). A message that arrives in pieces is one for each node
-// and kind. The machine of a set stays until the process ends, because it has the number of the next fence:
-// 8 bytes for each node of the set, and some 2 KiB. Servers bound the number of sets that they call.
+// and kind. The machine of a set stays until a job of its processes is over, and somewhat longer, because it has the number
+// of the next fence: 8 bytes for each node of the set, and some 2 KiB. Servers bound the number of sets that they call.
 package fence

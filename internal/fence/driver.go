@@ -99,6 +99,20 @@ func (d *Driver) Expire(call server.FenceCall) {
 	d.carryOut(d.fences.Expire(&call, d.outputs[:0]))
 }
 
+// JobAdded implements server.Remote.
+func (d *Driver) JobAdded(nspace string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fences.JobAdded(nspace)
+}
+
+// JobOver implements server.Remote.
+func (d *Driver) JobOver(nspace string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fences.JobOver(nspace)
+}
+
 // Take takes a frame of another node. Frames of other kinds than those of this package are none of the driver's.
 func (d *Driver) Take(node int, f wire.Frame) {
 	d.mu.Lock()

@@ -55,7 +55,7 @@ type Output struct {
 // Fences is one node's part in the fences of a job. It is a pure core: each method appends to out what the driver is to
 // do.
 //
-// A set of processes keeps its machine for as long as the node runs, because the machine numbers the fences of the set.
+// A set of processes keeps its machine for as long as their jobs run, because the machine numbers the fences of the set.
 // Between two fences it holds no data. The servers bound the number of sets.
 type Fences struct {
 	layout Layout
@@ -64,6 +64,7 @@ type Fences struct {
 	// unplaced are fences that the local server has handed in although Layout.NodeOf does not know a participant. The
 	// server has its answer, an error. The other nodes get the error as this node's part when they call the fence.
 	unplaced map[server.FenceID]codec.Status
+	jobs     jobs
 }
 
 // NewFences returns the part of a node in which no fence has begun.
@@ -79,7 +80,10 @@ func NewFences(l Layout) (*Fences, error) {
 	case l.Radix < 2:
 		return nil, fmt.Errorf("fences: radix %d, want 2 or more", l.Radix)
 	}
-	return &Fences{layout: l, sets: map[server.FenceSet]*set{}, dead: map[int]bool{}, unplaced: map[server.FenceID]codec.Status{}}, nil
+	return &Fences{
+		layout: l, sets: map[server.FenceSet]*set{}, dead: map[int]bool{}, unplaced: map[server.FenceID]codec.Status{},
+		jobs: jobs{added: map[string]uint64{}},
+	}, nil
 }
 
 func fault(out []Output, format string, args ...any) []Output {

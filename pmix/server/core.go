@@ -236,6 +236,9 @@ func (c *core) addJob(s *nspace, parent codec.Proc) {
 	if old := c.spaces[s.name]; old != nil && old.tool { // the tool has the name of the new job
 		c.removeJob(s.name)
 	}
+	if c.remote {
+		c.emit(action{kind: actJob, proc: codec.Proc{Nspace: s.name}})
+	}
 	p := c.find(parent) // looked up before the job is added, so that origins form no circle
 	c.spaces[s.name], s.parent = s, parent
 	if p != nil {
@@ -271,4 +274,7 @@ func (c *core) removeJob(name string) {
 		}
 	}
 	c.forwarding.dropSource(name)
+	if c.remote && !s.tool {
+		c.emit(action{kind: actJob, proc: codec.Proc{Nspace: name}, flag: true})
+	}
 }

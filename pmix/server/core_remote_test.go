@@ -256,3 +256,18 @@ func TestServe(t *testing.T) {
 	w.closeConn(3)
 	w.expect("lost 3", "served 2 ERR_PROC_TERM_WO_SYNC")
 }
+
+// The driver between the nodes hears of jobs that come and go, and of no tool.
+func TestDriverHearsOfJobs(t *testing.T) {
+	w := newWorld(t, twoNodes(0), true)
+	child := twoNodes(0)
+	child.Nspace = "job-2"
+	w.addChild(child, first(0))
+	w.expect("job job-1, over false", "job job-2, over false")
+	w.attach("tool")
+	w.log = nil
+	w.step(event{kind: evRemoveJob, proc: codec.Proc{Nspace: "job-2"}})
+	w.step(event{kind: evRemoveJob, proc: codec.Proc{Nspace: "tool"}})
+	w.step(event{kind: evRemoveJob, proc: codec.Proc{Nspace: "job-9"}})
+	w.expect("job job-2, over true", "drop tool.0")
+}

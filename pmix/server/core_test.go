@@ -113,6 +113,8 @@ func (w *world) describe(a action) string {
 			to = "err"
 		}
 		return fmt.Sprintf("log %s %s %q", short(a.proc), to, a.payload)
+	case actJob:
+		return fmt.Sprintf("job %s, over %v", a.proc.Nspace, a.flag)
 	case actServed:
 		return fmt.Sprintf("served %d %s", a.request, statusName(a.status))
 	case actDrop:

@@ -73,6 +73,7 @@ const (
 	actFence                       // hand in this node's part: fence, procs, status, flag, payload
 	actExpire                      // tell the other nodes that the deadline of a fence has passed: fence, procs, flag
 	actFetch                       // ask the node of proc for its data: key
+	actJob                         // tell the driver between the nodes of a job: proc.Nspace, flag (it is over)
 	actServed                      // answer another node's request: request, status, payload
 	actAsk                         // ask another node, or the board: node, request, payload
 	actTell                        // tell other nodes, or the board: node, payload

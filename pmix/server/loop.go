@@ -177,6 +177,12 @@ func (d *driver) callHost(a *action) {
 		d.cfg.Remote.Expire(a.call())
 	case actFetch:
 		d.cfg.Remote.Fetch(a.proc, a.key)
+	case actJob:
+		if a.flag {
+			d.cfg.Remote.JobOver(a.proc.Nspace)
+		} else {
+			d.cfg.Remote.JobAdded(a.proc.Nspace)
+		}
 	case actAsk:
 		d.cfg.Peers.Ask(a.node, a.request, a.payload)
 	case actTell:

@@ -27,6 +27,10 @@ type Remote interface {
 	// Fetch asks the server of another node for the data of p, which should hold key. That server's Serve gets it; the
 	// answer is Server.Fetched.
 	Fetch(p codec.Proc, key string)
+	// JobAdded tells the driver of a job, before its processes can be in a fence.
+	JobAdded(nspace string)
+	// JobOver tells the driver that all processes of a job have ended on all nodes: no fence with them begins any more.
+	JobOver(nspace string)
 }
 
 // Config says what a server serves.

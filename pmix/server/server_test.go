@@ -533,6 +533,10 @@ func (s side) Fence(part server.FencePart) {
 
 func (s side) Expire(server.FenceCall) {}
 
+func (s side) JobAdded(string) {}
+
+func (s side) JobOver(string) {}
+
 func (s side) Fetch(p codec.Proc, key string) {
 	s.servers[1-s.node].Serve(p, key, func(status codec.Status, packed []byte) {
 		s.servers[s.node].Fetched(p, key, status, packed)
