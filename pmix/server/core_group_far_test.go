@@ -84,7 +84,7 @@ func TestStrangePartsOfGroup(t *testing.T) {
 	stranger.Uint(0)
 	stranger.Procs(ranks(3))
 	stranger.ByteObject(nil)
-	for _, payload := range [][]byte{{1}, {0, 0, 1}, stranger.Bytes()} {
+	for _, payload := range [][]byte{nil, {1}, {0, 0, 1}, {0, 0, 0, 0}, stranger.Bytes()} {
 		w := newWorld(t, twoNodes(0), true)
 		w.connect(0, 1)
 		w.log = nil
