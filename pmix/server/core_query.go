@@ -18,8 +18,9 @@ const (
 // queries answers questions about jobs, processes, groups and the server.
 type queries struct {
 	*common
-	groups  *groups
-	errands *errands
+	groups    *groups
+	errands   *errands
+	farGroups []groupSight // of other nodes, while a query is answered that has asked for them
 }
 
 // question is what the qualifiers of one query select.
@@ -178,33 +179,3 @@ func (qs *queries) namespaces(*question) (codec.Value, bool) {
 func (qs *queries) numPsets(*question) (codec.Value, bool) { return codec.SizeValue(0), true }
 
 func (qs *queries) psetNames(*question) (codec.Value, bool) { return codec.StringValue(""), true }
-
-func (qs *queries) numGroups(*question) (codec.Value, bool) {
-	n := 0
-	for _, groups := range qs.groups.byID {
-		n += len(groups)
-	}
-	return codec.SizeValue(uint64(n)), true
-}
-
-func (qs *queries) groupNames(*question) (codec.Value, bool) {
-	names := []any{}
-	for _, id := range sortedKeys(qs.groups.byID) {
-		for range qs.groups.byID[id] {
-			names = append(names, id)
-		}
-	}
-	return codec.Value{Type: codec.TypeDataArray, Data: codec.Array{Type: codec.TypeString, Elems: names}}, true
-}
-
-// groupMembership lists the members of a group; of several groups with one name, the asker's.
-func (qs *queries) groupMembership(q *question) (codec.Value, bool) {
-	g := qs.groups.findGroup(q.group, q.asker)
-	if g == nil {
-		if len(qs.groups.byID[q.group]) == 0 {
-			return codec.Value{}, false
-		}
-		g = qs.groups.byID[q.group][0]
-	}
-	return codec.ProcsValue(names(g.members)...), true
-}

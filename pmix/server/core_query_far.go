@@ -8,7 +8,8 @@ import (
 )
 
 // The state of a process is known on its own node. A query about processes of other nodes asks their servers first, and is
-// answered when all that live have said what they know. All else that queries tell is the same on all nodes.
+// answered when all that live have said what they know. So is one about groups. All else that queries
+// tell is the same on all nodes.
 
 // sight is what a process's own node has said about it.
 type sight struct {
@@ -20,19 +21,28 @@ type sight struct {
 
 // askNodes asks the nodes of the processes that a query is about, and answers the query then.
 func (qs *queries) askNodes(at caller, r *codec.QueryRequest) {
-	procs := qs.farProcs(at.process, r)
+	procs, groups := qs.farProcs(at.process, r), asksForGroups(r)
+	if groups {
+		procs = append(procs, qs.farMembers()...)
+		slices.SortFunc(procs, compareProcs)
+		procs = slices.Compact(procs)
+	}
 	nodes, _ := qs.errands.nodesOf(procs)
+	if groups {
+		nodes = qs.allNodes()
+	}
 	if !qs.peered || len(nodes) == 0 {
 		qs.answerQuery(at, r)
 		return
 	}
-	qs.errands.ask(at, nodes, &peerMessage{op: opCensus, procs: procs}, func(answers []peerAnswer) {
+	qs.errands.ask(at, nodes, &peerMessage{op: opCensus, procs: procs, flag: groups}, func(answers []peerAnswer) {
 		for i := range answers {
-			if err := qs.noteSights(answers[i].body); err != nil {
+			if err := qs.noteCensus(answers[i].body); err != nil {
 				qs.emit(action{kind: actRefused, conn: at.conn, proc: at.name, status: codec.StatusErrUnpackFailure, text: "query: " + err.Error()})
 			}
 		}
 		qs.answerQuery(at, r)
+		qs.farGroups = nil
 	})
 }
 
@@ -68,9 +78,14 @@ func (qs *queries) farProcs(asker *process, r *codec.QueryRequest) (procs []code
 	return slices.Compact(procs)
 }
 
-// serveCensus tells another node the states of processes of this node.
+// serveCensus tells another node the states of processes of this node, and its groups if they are asked for.
 func (qs *queries) serveCensus(m *peerMessage) peerAnswer {
 	e := codec.NewEncoder(nil)
+	if m.flag {
+		qs.appendGroups(e)
+	} else {
+		e.Uint(0)
+	}
 	for _, name := range m.procs {
 		s := qs.spaces[name.Nspace]
 		if s == nil {
@@ -91,9 +106,16 @@ func (qs *queries) serveCensus(m *peerMessage) peerAnswer {
 	return peerAnswer{body: e.Bytes()}
 }
 
-// noteSights notes what another node has said about its processes.
-func (qs *queries) noteSights(body []byte) error {
+// noteCensus notes what another node has said about its processes and groups.
+func (qs *queries) noteCensus(body []byte) error {
+	if len(body) == 0 {
+		return nil // the node could not serve the question, and has said why
+	}
 	d := codec.NewDecoder(body)
+	groups := readGroups(d)
+	if d.Err() == nil {
+		qs.farGroups = append(qs.farGroups, groups...)
+	}
 	for d.More() {
 		name := d.Proc()
 		s := sight{pid: int(uint32(d.Uint())), state: d.Byte(), ended: d.Bool(), status: d.Status()}
@@ -109,7 +131,7 @@ func (qs *queries) noteSights(body []byte) error {
 		}
 	}
 	if err := d.Err(); err != nil {
-		return fmt.Errorf("states of processes of another node: %w", err)
+		return fmt.Errorf("groups and states of processes of another node: %w", err)
 	}
 	return nil
 }

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/goshmem/goshmem/pmix/codec"
@@ -77,6 +79,7 @@ func TestQueryOfDeadNode(t *testing.T) {
 // Answers that no server gives are logged, and the query is answered.
 func TestStrangeCensus(t *testing.T) {
 	e := codec.NewEncoder(nil)
+	e.Uint(0) // groups
 	e.Proc(first(1))
 	e.Uint(1)
 	e.Byte(6)
@@ -96,4 +99,59 @@ func TestStrangeCensus(t *testing.T) {
 			t.Errorf("%q, want a line for the log and an answer", w.log)
 		}
 	}
+}
+
+// expectGroups checks what a process learns of the groups of all nodes: their names, and the members of one.
+func (m *mesh) expectGroups(rank codec.Rank, names, id string, members ...codec.Rank) {
+	m.t.Helper()
+	w := m.on(rank)
+	keys := codec.KeyQueryNumGroups + " " + codec.KeyQueryGroupNames + " " + codec.KeyQueryGroupMembership
+	got := w.queryText(rank, queryOf(keys, about(codec.KeyGroupID, codec.StringValue(id))))
+	want := fmt.Sprintf("ok qry.pgrpnum=%d qry.pgrp={3 [%s]} qry.pgrpmems={22 %v}", len(strings.Fields(names)), names, ranks(members...))
+	if got != want {
+		m.t.Errorf("rank %d learns %q of groups and the members of %s, want %q", rank, got, id, want)
+	}
+}
+
+// All nodes tell the same of groups, whichever nodes these are on.
+func TestGroupQueriesBetweenNodes(t *testing.T) {
+	m := newMesh(t, 3)
+	m.request(2, construct("g", ranks(2, 4)))
+	m.request(4, construct("g", ranks(2, 4)))
+	m.request(1, construct("h", ranks(1, 2)))
+	m.request(2, construct("h", ranks(1, 2)))
+	m.request(5, construct("h", ranks(5)))
+	m.clear()
+	for rank := range codec.Rank(6) {
+		m.expectGroups(rank, "g h h", "g", 2, 4)
+	}
+	m.expectGroups(0, "g h h", "h", 1, 2) // the asker is in neither
+	m.expectGroups(2, "g h h", "h", 1, 2)
+	m.expectGroups(5, "g h h", "h", 5)
+	m.request(4, &codec.FinalizeRequest{})
+	m.exit(4) // of which the other nodes do not hear
+	m.expectGroups(0, "g h h", "g", 2)
+	m.expectGroups(2, "g h h", "g", 2)
+	m.kill(2)
+	m.expectGroups(2, "g h", "h", 1, 2)
+	m.request(2, &codec.FinalizeRequest{})
+	m.exit(2)
+	m.expectGroups(0, "h", "h", 1)
+	for node, w := range m.worlds[:2] {
+		if len(w.core.queries.farGroups)+len(w.core.errands.open) != 0 {
+			t.Errorf("node %d keeps groups of other nodes or questions, want none", node)
+		}
+	}
+}
+
+// A member finds all members, also of a node on which the group is still to come about.
+func TestQueryOfYoungGroup(t *testing.T) {
+	m := newMesh(t, 2)
+	m.ended = func(node int) {
+		if node == 0 {
+			m.expectGroups(0, "g", "g", 0, 2)
+		}
+	}
+	m.request(0, construct("g", ranks(0, 2)))
+	m.request(2, construct("g", ranks(0, 2)))
 }

@@ -19,7 +19,7 @@ type peerOp uint8
 //	opControl  nodes  question  the client                                                            its request
 //	opCondemn  nodes  news      the client                       who is to end  an abort
 //	opInput    nodes  news                                       receivers    it ends                 the input
-//	opCensus   nodes  question                                   whose state
+//	opCensus   nodes  question                                   whose state  groups, too
 //	opLeft     nodes  news      who has left                                                          the group's name
 //
 // News of a lifetime also have the nodes on which the application has processes. No process has the rank undefined.
