@@ -51,7 +51,7 @@ func newCore(remote bool, second tick) *core {
 	c.events = events{common: base, groups: &c.groups, invites: &c.invites, errands: &c.errands}
 	c.watches = watches{common: base, events: &c.events}
 	c.queries = queries{common: base, groups: &c.groups, errands: &c.errands}
-	c.control = jobControl{common: base, groups: &c.groups, errands: &c.errands}
+	c.control = jobControl{common: base, groups: &c.groups, errands: &c.errands, queries: &c.queries}
 	c.errands = errands{
 		common: base, events: &c.events, groups: &c.groups, control: &c.control, queries: &c.queries, forwarding: &c.forwarding,
 		open: map[uint64]*errand{}, byProc: map[*process]int{},

@@ -34,6 +34,7 @@ type jobControl struct {
 	*common
 	groups  *groups
 	errands *errands
+	queries *queries
 }
 
 // abort asks the host to end processes; no process at all stands for the caller's namespace.
@@ -43,16 +44,34 @@ func (ct *jobControl) abort(at caller, r *codec.AbortRequest) {
 		ct.refuse(at, codec.StatusErrBadParam, "abort: "+err.Error())
 		return
 	}
-	whole := len(procs) == 0 || covers(procs, at.space)
-	if !whole {
-		ct.tellCondemned(at.name, procs, true) // before one of them can end
+	if len(procs) == 0 {
+		ct.abortNamed(at, procs, r)
+		return
 	}
-	ct.abortNear(at.name, procs, r)
-	if whole { // the host ends the whole job, on all nodes
+	ct.askWhoLives(at, procs, func() { ct.abortNamed(at, procs, r) })
+}
+
+// abortNamed asks the hosts to end processes. If these are all of the caller's job that have not ended, its own host ends the
+// whole job, on all nodes.
+func (ct *jobControl) abortNamed(at caller, procs []codec.Proc, r *codec.AbortRequest) {
+	if len(procs) == 0 || len(ct.missingFrom(procs, at.space)) == 0 {
+		ct.abortNear(at.name, inOneWord(procs, at.name.Nspace), r)
 		ct.reply(at, codec.StatusSuccess)
 		return
 	}
+	ct.tellCondemned(at.name, procs, true) // before one of them can end
+	ct.abortNear(at.name, procs, r)
 	ct.passOn(at, procs, &codec.AbortRequest{Status: r.Status, Message: r.Message, Procs: procs})
+}
+
+// inOneWord returns names that stand for all processes of a namespace, and for those of other namespaces among some names. The
+// host may not know of all ends. No name at all stands for the namespace alone.
+func inOneWord(procs []codec.Proc, nspace string) []codec.Proc {
+	others := slices.DeleteFunc(slices.Clone(procs), func(name codec.Proc) bool { return name.Nspace == nspace })
+	if len(others) == 0 {
+		return nil
+	}
+	return append(others, codec.Proc{Nspace: nspace, Rank: codec.RankWildcard})
 }
 
 // abortNear asks the host to end the processes that are on this node.

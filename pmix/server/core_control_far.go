@@ -11,9 +11,29 @@ import (
 // client has its answer when all of them have acted. A node that dies meanwhile counts as one that has: its processes are
 // gone.
 
-// covers reports whether names stand for all processes of a namespace that are not known to have ended.
-func covers(targets []codec.Proc, s *nspace) bool {
-	return !slices.ContainsFunc(s.procs, func(p *process) bool { return !p.exited && !codec.AnyMatch(targets, []codec.Proc{p.name}) })
+// missingFrom returns the processes of a namespace that are not among some names, and not known to have ended.
+func (*jobControl) missingFrom(targets []codec.Proc, s *nspace) (missing []*process) {
+	for _, p := range s.procs {
+		if _, ended := p.end(); !ended && !codec.AnyMatch(targets, []codec.Proc{p.name}) {
+			missing = append(missing, p)
+		}
+	}
+	return missing
+}
+
+// askWhoLives asks other nodes whether the processes that a client leaves out of those of its job still live, and calls done
+// then. Nobody tells this node of those that have ended well. It asks nobody if the answer makes no difference.
+func (ct *jobControl) askWhoLives(at caller, targets []codec.Proc, done func()) {
+	missing := ct.missingFrom(targets, at.space)
+	nodes, _ := ct.errands.nodesOf(names(missing))
+	if !ct.peered || len(nodes) == 0 || slices.ContainsFunc(missing, func(p *process) bool { return p.local }) {
+		done()
+		return
+	}
+	ct.errands.ask(at, nodes, &peerMessage{op: opCensus, procs: names(missing)}, func(answers []peerAnswer) {
+		ct.queries.noteAnswers(at, answers)
+		done()
+	})
 }
 
 // tellCondemned tells all nodes which processes a client wants to end, before any of them can hear of their ends. So all

@@ -104,6 +104,27 @@ func TestAbortBetweenNodes(t *testing.T) {
 	m.worlds[2].expect()
 }
 
+// An abort of all processes that have not ended is one of the whole job, also if others have ended well on another node.
+func TestAbortOfAllThatLive(t *testing.T) {
+	m := newMesh(t, 3)
+	for _, rank := range []codec.Rank{4, 5} {
+		m.request(rank, &codec.FinalizeRequest{})
+	}
+	m.exit(4)
+	m.clear()
+	abort := &codec.AbortRequest{Status: 7, Message: "no", Procs: ranks(0, 1, 2, 3)}
+	m.request(0, abort)
+	m.expectAll([]string{"abort 0 [job-1.0 job-1.1 job-1.2 job-1.3] 7 no", "reply 0#101 ok"},
+		[]string{"abort 0 [job-1.2 job-1.3] 7 no"}, nil)
+	m.exit(5)
+	m.clear()
+	m.request(0, abort)
+	m.expectAll([]string{"abort 0 [] 7 no", "reply 0#102 ok"}, nil, nil)
+	if n := len(m.worlds[0].core.errands.open); n != 0 {
+		t.Errorf("%d questions are open, want none", n)
+	}
+}
+
 // A client is answered although a node dies that was to act.
 func TestControlOfDeadNode(t *testing.T) {
 	m := newMesh(t, 2)

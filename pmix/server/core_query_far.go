@@ -36,14 +36,19 @@ func (qs *queries) askNodes(at caller, r *codec.QueryRequest) {
 		return
 	}
 	qs.errands.ask(at, nodes, &peerMessage{op: opCensus, procs: procs, flag: groups}, func(answers []peerAnswer) {
-		for i := range answers {
-			if err := qs.noteCensus(answers[i].body); err != nil {
-				qs.emit(action{kind: actRefused, conn: at.conn, proc: at.name, status: codec.StatusErrUnpackFailure, text: "query: " + err.Error()})
-			}
-		}
+		qs.noteAnswers(at, answers)
 		qs.answerQuery(at, r)
 		qs.farGroups = nil
 	})
+}
+
+// noteAnswers notes what other nodes have said to a client's question.
+func (qs *queries) noteAnswers(at caller, answers []peerAnswer) {
+	for i := range answers {
+		if err := qs.noteCensus(answers[i].body); err != nil {
+			qs.emit(action{kind: actRefused, conn: at.conn, proc: at.name, status: codec.StatusErrUnpackFailure, text: "query: " + err.Error()})
+		}
+	}
 }
 
 // farProcs returns the processes of other nodes whose state a query is about, each once. A wildcard rank stands for a job.

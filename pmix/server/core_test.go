@@ -537,9 +537,12 @@ func TestAbort(t *testing.T) {
 	w.request(1, &codec.AbortRequest{Status: 42, Message: "no more"})
 	w.expect("abort 1 [] 42 no more", "reply 1#101 ok")
 	w.request(1, &codec.AbortRequest{Status: 1, Procs: fenceOf(0, 1, 0).Procs})
-	w.expect("abort 1 [job-1.0 job-1.1] 1 ", "reply 1#102 ok")
+	w.expect("abort 1 [] 1 ", "reply 1#102 ok")
 	w.request(1, &codec.AbortRequest{Status: 1, Procs: fenceOf(codec.RankWildcard).Procs})
-	w.expect("abort 1 [job-1.*] 1 ", "reply 1#103 ok")
+	w.expect("abort 1 [] 1 ", "reply 1#103 ok")
+	if got := fmt.Sprint(inOneWord([]codec.Proc{first(0), second(3), first(1)}, testNspace)); got != "[job-2.3 job-1.*]" {
+		t.Errorf("names %s, want the other job's and the namespace", got)
+	}
 	w.request(1, &codec.AbortRequest{Status: 1, Procs: fenceOf(2).Procs})
 	w.expect("refused abort: process job-1.2 is unknown here, want a process of a job of this server", "reply 1#104 ERR_BAD_PARAM")
 }
