@@ -30,15 +30,41 @@ type network struct {
 	mu     sync.Mutex
 	refuse error
 	open   []net.Conn
+	gate   chan struct{} // nothing arrives until it is closed, and nothing is lost; nil: it does
+}
+
+// stop has the listener's process take nothing until a function is called.
+func (n *network) stop() (resume func()) {
+	gate := make(chan struct{})
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.gate = gate
+	return func() {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.gate = nil
+		close(gate)
+	}
+}
+
+// awaitGate returns when what is written may arrive.
+func (n *network) awaitGate() {
+	n.mu.Lock()
+	gate := n.gate
+	n.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
 }
 
 func newNetwork() *network {
-	return &network{incoming: make(chan net.Conn), closed: make(chan struct{})}
+	return &network{incoming: make(chan net.Conn, 100), closed: make(chan struct{})}
 }
 
 func (n *network) Accept() (net.Conn, error) {
 	select {
 	case c := <-n.incoming:
+		n.awaitGate()
 		return c, nil
 	case <-n.closed:
 		return nil, net.ErrClosed
@@ -85,6 +111,9 @@ func (n *network) relay(to, from net.Conn, way int) {
 		k, err := from.Read(b)
 		if rate := n.rate.Load(); rate > 0 && k > 0 {
 			time.Sleep(time.Duration(k) * time.Second / time.Duration(rate))
+		}
+		if k > 0 {
+			n.awaitGate()
 		}
 		drop := n.mute[way].Load() || way == 1 && i > 0 && n.answer.Load()
 		if k > 0 && !drop {

@@ -92,6 +92,8 @@ func (l *Link) serve(c *connection) {
 		c.close(l.fatal)
 	case l.waiting != nil:
 		c.close(errReplaced)
+	case l.held:
+		c.hold()
 	}
 	l.mu.Unlock()
 	var writer sync.WaitGroup
@@ -123,6 +125,8 @@ func (l *Link) read(c *connection) error {
 			return errEnded
 		case f.Kind == wire.KindBye:
 			l.takeBye(f)
+		case f.Kind == wire.KindHold, f.Kind == wire.KindGo:
+			l.takeHold(f)
 		case f.Kind >= firstOwnKind && f.Kind <= lastOwnKind:
 			return fmt.Errorf("read: frame of kind %#x within a connection", f.Kind)
 		default:
@@ -168,6 +172,9 @@ func (l *Link) acknowledge(f wire.Frame) error {
 
 // noteKept looks at what the peer has not taken after that has become less. The caller holds the lock.
 func (l *Link) noteKept() {
+	if l.wanted != nil && l.frames.Taken() >= l.wanted.number {
+		l.noteHeld()
+	}
 	n, bytes := l.frames.Kept()
 	if l.high && bytes < l.limits.Watermark/2 {
 		l.high = false
@@ -191,7 +198,8 @@ func (l *Link) write(c *connection) error {
 			select {
 			case <-l.wake:
 			case <-idle.C:
-				alive = true
+				alive = !l.isHeld()
+				idle.Reset(l.limits.keepalive())
 			case <-c.stop:
 				return nil
 			}
@@ -246,7 +254,8 @@ func (l *Link) gather(b []byte, alive bool) (_ []byte, last bool) {
 	return b, l.flushed
 }
 
-// reconnect waits for the next connection after one broke, or for the first one of an accepted link.
+// reconnect waits for the next connection after one broke, or for the first one of an accepted link. While the link is
+// held it waits for as long as the peer's machine answers, see Hold.
 func (l *Link) reconnect(broken *connection) (*connection, error) {
 	now := time.Now()
 	heard, cause := now, error(nil)
@@ -269,7 +278,7 @@ func (l *Link) reconnect(broken *connection) (*connection, error) {
 	if lingers {
 		until = now.Add(l.limits.linger())
 	}
-	ctx, cancel := context.WithDeadline(l.ctx, until)
+	ctx, cancel := l.within(until.Sub(now))
 	defer cancel()
 	var c *connection
 	var err error

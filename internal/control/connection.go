@@ -78,6 +78,18 @@ func (c *connection) begin(silence time.Duration) error {
 // newBytes is how many bytes a connection may receive until its hello is over. A TLS handshake needs some 2.5 KiB.
 const newBytes = 8 << 10
 
+// hold takes the limits away: no silence breaks the connection until resume.
+func (c *connection) hold() {
+	c.raw.silence.Store(0)
+	c.raw.SetDeadline(time.Time{}) //nolint:errcheck // the next read or write fails instead
+}
+
+// resume sets limits again that hold has taken away.
+func (c *connection) resume(silence time.Duration) {
+	c.raw.silence.Store(int64(silence))
+	c.raw.SetDeadline(time.Now().Add(silence)) //nolint:errcheck // the next read or write fails instead
+}
+
 const noBudget = -1
 
 var errTooMuch = errors.New("too many bytes before the end of the handshake")
@@ -139,10 +151,8 @@ func (m *meter) Read(b []byte) (int, error) {
 	if budget > 0 {
 		b = b[:min(int64(len(b)), budget)]
 	}
-	if s := m.silence.Load(); s > 0 {
-		if err := m.SetReadDeadline(time.Now().Add(time.Duration(s))); err != nil {
-			return 0, err
-		}
+	if _, err := m.limit(m.SetReadDeadline, 1); err != nil {
+		return 0, err
 	}
 	n, err := m.Conn.Read(b)
 	if n > 0 {
@@ -154,6 +164,24 @@ func (m *meter) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// limit sets the deadline of a read or write from the silence that is allowed, if any is: a part of it. A silence that
+// is changed meanwhile counts, since whoever changes it sets deadlines after that.
+func (m *meter) limit(set func(time.Time) error, parts time.Duration) (silence int64, err error) {
+	for last := int64(0); ; last = silence {
+		silence = m.silence.Load()
+		if silence == last {
+			return silence, nil
+		}
+		var until time.Time
+		if silence > 0 {
+			until = time.Now().Add(time.Duration(silence) / parts)
+		}
+		if err := set(until); err != nil {
+			return silence, err
+		}
+	}
+}
+
 // Write writes within the limits: it fails if the peer takes no byte in the time, not if the peer is slow. A frame that
 // a slow path could not carry in the time would be written on the next connection again, and so for ever.
 //
@@ -161,15 +189,13 @@ func (m *meter) Read(b []byte) (int, error) {
 func (m *meter) Write(b []byte) (n int, err error) {
 	const parts = 8
 	for idle := 0; ; {
-		s := m.silence.Load()
-		if s > 0 {
-			if err := m.SetWriteDeadline(time.Now().Add(time.Duration(s) / parts)); err != nil {
-				return n, err
-			}
+		s, err := m.limit(m.SetWriteDeadline, parts)
+		if err != nil {
+			return n, err
 		}
 		k, err := m.Conn.Write(b[n:])
 		n += k
-		if s == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		if !errors.Is(err, os.ErrDeadlineExceeded) || s == 0 && m.silence.Load() == 0 { // resume may have set the deadline
 			return n, err
 		}
 		if idle++; k > 0 {

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -48,6 +49,7 @@ const (
 	dialStagger  = 250 * time.Millisecond // between an address and the next one while none has answered or failed
 	dialPause    = 10 * time.Millisecond  // after the first round of all addresses; twice as long after each further one
 	dialMaxPause = time.Second
+	heldAttempt  = 10 * time.Minute // for the handshake of a peer whose process may be stopped
 )
 
 // Dial makes a link to the process that listens at one of the addresses. The link takes frames after Start.
@@ -71,7 +73,7 @@ func Dial(ctx context.Context, cfg DialConfig) (*Link, error) {
 	}
 	l := newLink(cfg.Self, cfg.Limits, randomSession())
 	cfg.Limits = l.limits
-	l.dialer = &dialer{cfg: cfg, tls: t}
+	l.dialer = &dialer{cfg: cfg, tls: t, isHeld: l.isHeld, reached: func() { put(l.turned) }}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Within)
 	defer cancel()
 	next := func() hello {
@@ -107,9 +109,12 @@ func (e *refusedError) Error() string { return fmt.Sprintf("%s refuses the link:
 
 // dialer makes the connections of a link, one after the other.
 type dialer struct {
-	cfg  DialConfig
-	tls  *tls.Config
-	last netip.AddrPort // the address of the last connection that became one of the link
+	cfg     DialConfig
+	tls     *tls.Config
+	last    netip.AddrPort // the address of the last connection that became one of the link
+	isHeld  func() bool    // says whether the peer's process may be stopped
+	waits   atomic.Int32   // connections that the peer's machine has taken while the link was held, and whose handshake is not over
+	reached func()         // called when the handshake of such a connection is over
 }
 
 // connect makes a connection and says hello on it, until ctx ends or it is clear that there will be none. The peer's
@@ -260,8 +265,8 @@ func (d *dialer) race(ctx context.Context, attempt time.Duration, addrs []netip.
 }
 
 // open makes a connection to an address and does the TLS handshake.
-func (d *dialer) open(ctx context.Context, attempt time.Duration, addr netip.AddrPort) (*connection, error) {
-	ctx, cancel := context.WithTimeout(ctx, attempt)
+func (d *dialer) open(parent context.Context, attempt time.Duration, addr netip.AddrPort) (*connection, error) {
+	ctx, cancel := context.WithTimeout(parent, attempt)
 	defer cancel()
 	connect := d.cfg.Connect
 	if connect == nil {
@@ -278,6 +283,13 @@ func (d *dialer) open(ctx context.Context, attempt time.Duration, addr netip.Add
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	m := newMeter(raw, newBytes)
+	if d.isHeld() {
+		ctx, cancel = context.WithTimeout(parent, heldAttempt)
+		defer cancel()
+		d.waits.Add(1)
+		defer d.waits.Add(-1)
+		defer d.reached() // before the line above
+	}
 	t := tls.Client(m, d.tls)
 	if err := t.HandshakeContext(ctx); err != nil {
 		m.Close() //nolint:errcheck // the handshake's error says more

@@ -51,4 +51,6 @@
 // that as the sign to dial again. The dialing end stops using it, but leaves it open until the next one is there or the
 // link has ended. So the accepting end knows that the dialing process has ended, or has given the link up, if that
 // process's machine closes the connection: Limits.Return is then the time that is left.
+//
+// No time counts while one of the processes is stopped, if it has said so before: see Link.Hold.
 package control

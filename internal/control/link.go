@@ -82,19 +82,28 @@ type Link struct {
 	peer    Identity
 	addr    string // the peer's address on the last connection
 	handler Handler
-	first   *connection // of a dialed link that was not started
-	current *connection // the one that is read and written
-	waiting *offer      // a new connection, which replaces current
-	attempt uint32      // the last one that was offered
-	started bool        // Start was called
-	high    bool        // High was called, and half of the watermark was not passed since
-	ackNow  bool        // the peer waits for an acknowledgment
-	closing bool        // Close was called: a Bye is the last frame
-	flushed bool        // the peer has taken the Bye, so everything
-	peerBye bool        // the peer's Bye was taken
-	peerEnd bool        // the peer knows that, and has ended the link
-	ended   bool        // no connection is wanted any more
-	fatal   error       // why the link ends although the peer may live; nil if it does not
+	first   *connection   // of a dialed link that was not started
+	current *connection   // the one that is read and written
+	waiting *offer        // a new connection, which replaces current
+	attempt uint32        // the last one that was offered
+	started bool          // Start was called
+	high    bool          // High was called, and half of the watermark was not passed since
+	ackNow  bool          // the peer waits for an acknowledgment
+	closing bool          // Close was called: a Bye is the last frame
+	flushed bool          // the peer has taken the Bye, so everything
+	peerBye bool          // the peer's Bye was taken
+	peerEnd bool          // the peer knows that, and has ended the link
+	ended   bool          // no connection is wanted any more
+	fatal   error         // why the link ends although the peer may live; nil if it does not
+	held    bool          // no time counts, see Hold
+	wanted  *hold         // the last Hold that was called, before Go; nil: none
+	turned  chan struct{} // has a token when held has changed
+}
+
+// hold is a Hold whose frame the peer has to take.
+type hold struct {
+	number uint64        // of the frame
+	taken  chan struct{} // closed when the peer has taken it
 }
 
 // offer is a connection that the peer has made for a link, with its hello.
@@ -128,7 +137,7 @@ var (
 func newLink(self Identity, limits Limits, number uint64) *Link {
 	l := &Link{
 		limits: limits.withDefaults(), self: self, session: number,
-		wake: make(chan struct{}, 1), offered: make(chan struct{}, 1), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), offered: make(chan struct{}, 1), turned: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 	l.ctx, l.cancel = context.WithCancel(context.Background())
 	return l
@@ -298,9 +307,12 @@ func (l *Link) fail(err error) {
 	}
 }
 
-func (l *Link) signal() {
+func (l *Link) signal() { put(l.wake) }
+
+// put puts a token into a channel that has room for one.
+func put(tokens chan<- struct{}) {
 	select {
-	case l.wake <- struct{}{}:
+	case tokens <- struct{}{}:
 	default:
 	}
 }

@@ -158,6 +158,34 @@ func (c *Cluster) Stop() {
 	c.Stopped()
 }
 
+// holder is a node that is lost if this process is out of reach for long.
+type holder interface {
+	// Hold lets the node wait for this process, which is about to be stopped, for as long as it takes. It returns when the
+	// node does so, when the node is lost, or with an error after some seconds.
+	Hold() error
+	// Go says that this process goes on. Without Hold it does nothing.
+	Go()
+}
+
+// Hold has all nodes wait for this process, which is about to be stopped.
+func (c *Cluster) Hold() error {
+	return joinErrors(c.collectErrors(func(_ int, n Node) error {
+		if h, ok := n.(holder); ok {
+			return h.Hold()
+		}
+		return nil
+	}))
+}
+
+// Go says that this process goes on.
+func (c *Cluster) Go() {
+	for _, n := range c.nodes {
+		if h, ok := n.(holder); ok {
+			h.Go()
+		}
+	}
+}
+
 // Resize gives the pseudo terminals of all PEs the window size of the user's terminal.
 func (c *Cluster) Resize(w xunix.Window) { c.each(func(_ int, n Node) { n.Resize(w) }) }
 

@@ -55,6 +55,36 @@ func TestClusterReachesAll(t *testing.T) {
 	}
 }
 
+// elsewhere is a node that is told when this process is about to be stopped.
+type elsewhere struct {
+	*fake
+	err error // what Hold returns
+}
+
+func (e elsewhere) Hold() error {
+	e.note("hold")
+	return e.err
+}
+
+func (e elsewhere) Go() { e.note("go") }
+
+// Nodes elsewhere are told when this process is about to be stopped, and when it goes on. Others need not know.
+func TestClusterHolds(t *testing.T) {
+	none := errors.New("no answer")
+	a, b, c := newFake(0, 1), newFake(1, 1), newFake(2, 1)
+	cluster := NewCluster([]Node{elsewhere{a, nil}, elsewhere{b, none}, c}, []int{0, 1, 2})
+	defer cluster.Close()
+	if err := cluster.Hold(); err == nil || err.Error() != none.Error() {
+		t.Errorf("got %v, want %v", err, none)
+	}
+	cluster.Go()
+	for i, want := range [][]string{{"hold", "go"}, {"hold", "go"}, nil} {
+		if got := []*fake{a, b, c}[i].noted(); !slices.Equal(got, want) {
+			t.Errorf("node %d: calls %v, want %v", i, got, want)
+		}
+	}
+}
+
 // Calls that concern one PE go to its node, and to no other.
 func TestClusterAsksTheNodeOfThePE(t *testing.T) {
 	c, a, b := pair(t)

@@ -124,7 +124,8 @@ func (r *run) suspend() {
 	r.stop = stop{look: time.After(0), since: time.Now()}
 }
 
-// halt stops the PEs and this process as soon as they have stopped themselves.
+// halt stops the PEs and this process as soon as they have stopped themselves. Nodes elsewhere are told before: they
+// would take this process for lost.
 func (r *run) halt() {
 	if !r.cluster.Stopped() && time.Since(r.stop.since) < stopPatience {
 		r.stop.look = time.After(stopTick)
@@ -132,6 +133,9 @@ func (r *run) halt() {
 	}
 	r.stop.look = nil
 	r.cluster.Stop()
+	if err := r.cluster.Hold(); err != nil {
+		r.out.message("stopped for longer than --lease, this job will end: %v", err)
+	}
 	r.clock.pause()
 	xunix.StopSelf()
 }
@@ -139,6 +143,7 @@ func (r *run) halt() {
 // resume lets the PEs go on.
 func (r *run) resume() {
 	r.stop.look = nil
+	r.cluster.Go()
 	r.cluster.Signal(xunix.SIGCONT)
 	r.clock.resume()
 }

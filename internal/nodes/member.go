@@ -161,6 +161,34 @@ func (m *member) send(f wire.Frame) {
 	}
 }
 
+// holdAtMost is how long a daemon may take to say that it will wait for the front end.
+const holdAtMost = 5 * time.Second
+
+// Hold has the daemon wait for the front end, which is about to be stopped. It returns when the daemon does so or the
+// node is lost.
+func (m *member) Hold() error {
+	m.mu.Lock()
+	l := m.link
+	m.mu.Unlock()
+	if l == nil {
+		return nil
+	}
+	if err := l.Hold(holdAtMost); err != nil {
+		return fmt.Errorf("%s: %w", m.host, err)
+	}
+	return nil
+}
+
+// Go says that the front end goes on.
+func (m *member) Go() {
+	m.mu.Lock()
+	l := m.link
+	m.mu.Unlock()
+	if l != nil {
+		l.Go()
+	}
+}
+
 // take takes a frame of the daemon. One that is not understood loses the node.
 func (m *member) take(f wire.Frame) {
 	var err error

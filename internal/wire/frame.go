@@ -27,6 +27,8 @@ const (
 	KindWelcome                      // the answer to a hello
 	KindAck                          // frames up to a number have been taken, or nothing new: the sender lives
 	KindBye                          // no frame follows (stream 0), and the peer knows it (stream 1): the link is not lost
+	KindHold                         // the sender's process is about to be stopped: no time counts
+	KindGo                           // it goes on
 )
 
 // The kinds between a front end and a node: package remote sends and takes them.

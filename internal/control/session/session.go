@@ -123,6 +123,12 @@ func (s *Session) Told() { s.told, s.untold = s.received, 0 }
 // Received returns the number of the last frame that this end has taken.
 func (s *Session) Received() uint64 { return s.received }
 
+// Pushed returns the number of the last frame that was pushed.
+func (s *Session) Pushed() uint64 { return s.base + uint64(len(s.kept)) }
+
+// Taken returns the number of the last frame that the peer has taken, as far as this end knows.
+func (s *Session) Taken() uint64 { return s.base }
+
 // Kept returns how many frames the peer has not acknowledged, and their bytes on a connection.
 func (s *Session) Kept() (frames, bytes int) { return len(s.kept), s.bytes }
 
