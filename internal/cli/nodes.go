@@ -231,6 +231,14 @@ func (f *nodeFlags) oshrunElsewhere() (string, error) {
 	return strings.TrimSuffix(f.prefix, "/") + "/bin/oshrun", nil
 }
 
+// daemonFailed makes an error of a daemon one without a hint: who sees it is the front end, which has its own.
+func daemonFailed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &statusError{status: launch.StatusSetUp, err: err}
+}
+
 // newDaemon returns the command that runs a node of a job for another oshrun, which starts it.
 func newDaemon() *cobra.Command {
 	var stdin, network bool
@@ -241,7 +249,7 @@ func newDaemon() *cobra.Command {
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if network {
-				return nodes.HoldNetwork()
+				return daemonFailed(nodes.HoldNetwork())
 			}
 			if !stdin {
 				return usagef("oshrun --emulate 2 -n 4 ./program", "daemon: oshrun starts its daemons itself")
@@ -254,7 +262,7 @@ func newDaemon() *cobra.Command {
 			if newLogger != nil {
 				log = newLogger(cmd.ErrOrStderr())
 			}
-			return nodes.RunDaemon(cmd.Context(), cmd.InOrStdin(), log)
+			return daemonFailed(nodes.RunDaemon(cmd.Context(), cmd.InOrStdin(), log))
 		},
 	}
 	cmd.Flags().BoolVar(&stdin, "stdin", false, "read from standard input where the front end is")

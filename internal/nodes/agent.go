@@ -117,6 +117,7 @@ func (t *tail) String() string {
 type agentProcess struct {
 	where string // the host, or how many there are
 	argv  []string
+	login string // the host that the agent logs in to by ssh; empty: it is no ssh
 	said  *tail
 	pid   int           // 0: it runs elsewhere, or was not started
 	kill  func()        // ends the agent, which may have ended; its daemon ends when it finds that the front end does not answer any more
@@ -147,7 +148,11 @@ func (a Agent) processFor(node int, hosts []plan.Host) (*agentProcess, error) {
 	if a.All {
 		where = fmt.Sprintf("%d hosts", len(hosts))
 	}
-	return newAgentProcess(where, argv), nil
+	p := newAgentProcess(where, argv)
+	if a.Logins {
+		p.login = hosts[node].Name
+	}
+	return p, nil
 }
 
 // newAgentProcess returns the agent with a command, which is not started.
@@ -202,10 +207,25 @@ func (p *agentProcess) failure() error {
 	if err == nil {
 		err = errors.New("exit status 0 before the job was over")
 	}
-	return &daemon.HintError{
-		Err:  p.explain(err),
-		Hint: "the same command by hand; --prefix, where oshrun is elsewhere there; --interface and --port-range, if the daemon does not reach this machine",
+	return &daemon.HintError{Err: p.explain(err), Hint: p.hint()}
+}
+
+// hint returns what helps where the agent has failed.
+func (p *agentProcess) hint() string {
+	status := -1
+	if exit := (*exec.ExitError)(nil); errors.As(p.err, &exit) {
+		status = exit.ExitCode()
 	}
+	missing := status == 126 || status == 127 // as shells say it
+	switch {
+	case missing && p.login != "":
+		return "--prefix DIR, if oshrun is DIR/bin/oshrun on the hosts: the same path as here is the default"
+	case missing:
+		return "another COMMAND of --launch exec:COMMAND; --prefix DIR, if oshrun is DIR/bin/oshrun on the hosts"
+	case status == 255 && p.login != "":
+		return "ssh must ask nothing, and know the host: this has to work by hand: ssh -o BatchMode=yes " + p.login + " true"
+	}
+	return "the same command by hand; --prefix, where oshrun is elsewhere there; --interface and --port-range, if the daemon does not reach this machine"
 }
 
 // explain returns the error of a daemon that does not report itself.

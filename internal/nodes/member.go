@@ -42,6 +42,8 @@ func (m *member) startDaemon(ctx context.Context) error {
 	if m.parent != nil {
 		select {
 		case <-m.parent.joined:
+		case <-m.root.failed:
+			return errNotStarted
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

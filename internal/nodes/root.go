@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -33,6 +34,8 @@ type Config struct {
 	Ports    control.PortRange // of which it takes one for each address; zero: any
 	Within   time.Duration     // how long a daemon may take to report itself
 	Lease    time.Duration     // how long a node may be out of reach
+
+	patience time.Duration // how long other daemons may take to fail after the first one has; zero: errorsWithin
 }
 
 // atOnce is how many launch agents start at a time.
@@ -53,7 +56,7 @@ func (s Starter) Check(*daemon.Config) error { return nil }
 // Start starts the daemons of a layout, and a step in each of them.
 func (s Starter) Start(ctx context.Context, l launch.Span, cfg daemon.Config, hooks func(node int) daemon.Hooks) ([]launch.Node, error) {
 	ours := hooks(0) // for what is said of no node in particular
-	r := &root{cfg: s.Config, secret: control.NewSecret(), hosts: l.Hosts, here: l.Here, logger: ours.Logger, notice: ours.Notice, over: make(chan struct{})}
+	r := &root{cfg: s.Config, secret: control.NewSecret(), hosts: l.Hosts, here: l.Here, logger: ours.Logger, notice: ours.Notice, failed: make(chan struct{}), over: make(chan struct{})}
 	for i := range l.Hosts {
 		r.members = append(r.members, &member{root: r, index: i, host: l.Hosts[i].Name, joined: make(chan struct{}), holds: 1})
 	}
@@ -72,7 +75,7 @@ func (s Starter) Start(ctx context.Context, l launch.Span, cfg daemon.Config, ho
 		err = r.startSteps(ctx, r.share(l), cfg, hooks)
 	}
 	if err != nil {
-		return nil, errors.Join(err, r.each(context.Background(), len(r.members), (*member).closeRest))
+		return nil, errors.Join(err, r.each(context.Background(), len(r.members), nil, (*member).closeRest))
 	}
 	nodes := make([]launch.Node, len(r.members))
 	for i, m := range r.members {
@@ -92,6 +95,7 @@ type root struct {
 	logger   zerolog.Logger
 	notice   func(text string)       // takes what the user should know
 	cancel   context.CancelCauseFunc // ends the start; the first cause is what the user is told
+	failed   chan struct{}           // closed when a daemon could not be started: no agent is started any more
 	over     chan struct{}           // closed when the last daemon is ended
 	board    *courier.Root           // published data of PMIx clients
 
@@ -113,7 +117,7 @@ func (r *root) share(l launch.Span) daemon.Share {
 }
 
 // startDaemons starts the daemons of all nodes, and returns when each has reported itself. The first that fails ends the
-// start.
+// start. Others that fail soon after it are told as well.
 func (r *root) startDaemons(ctx context.Context) (err error) {
 	r.listener, err = r.cfg.Agent.listen(ctx, control.ListenConfig{
 		Secret: r.secret, Self: r.identity(), Addrs: r.cfg.Addrs, Ports: r.cfg.Ports,
@@ -134,13 +138,27 @@ func (r *root) startDaemons(ctx context.Context) (err error) {
 		start = func(m *member) error { return m.awaitDaemon(ctx, agent, r.cfg.Within) }
 		most = len(r.members)
 	}
-	return r.each(ctx, most, func(m *member) error {
+	return r.each(ctx, most, r.failed, func(m *member) error {
 		err := start(m)
-		if err != nil {
-			r.cancel(err)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil: // that is why the call failed
+			return context.Cause(ctx)
+		default:
+			r.endStart()
 		}
 		return err
 	})
+}
+
+// endStart lets no further agent start, as one has failed, and soon waits for no daemon any more.
+func (r *root) endStart() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !isClosed(r.failed) {
+		close(r.failed)
+		time.AfterFunc(cmp.Or(r.cfg.patience, errorsWithin), func() { r.cancel(errOneFailed) })
+	}
 }
 
 // handover returns what the daemon of a node gets; -1: each finds out which node it is.
@@ -154,8 +172,11 @@ func (r *root) startAgent(node int, handover []byte) (*agentProcess, error) {
 	r.mu.Lock()
 	killed := r.killed
 	r.mu.Unlock()
-	if killed {
+	switch {
+	case killed:
 		return nil, errKilled
+	case isClosed(r.failed):
+		return nil, errNotStarted
 	}
 	by, index, hosts := r.agentOf(node)
 	agent, err := by.start(index, hosts, handover)
@@ -230,7 +251,7 @@ func (r *root) startSteps(ctx context.Context, share daemon.Share, cfg daemon.Co
 	cfg.Terminal = false                                                    // it is not the terminal of the daemons
 	stop := context.AfterFunc(ctx, func() { r.giveUp(context.Cause(ctx)) }) // ends all requests
 	defer stop()
-	return r.each(ctx, len(r.members), func(m *member) error {
+	return r.each(ctx, len(r.members), nil, func(m *member) error {
 		cfg := cfg
 		cfg.Share = share
 		cfg.Share.Node = m.index
@@ -241,44 +262,49 @@ func (r *root) startSteps(ctx context.Context, share daemon.Share, cfg daemon.Co
 	})
 }
 
-// each calls f for all members, some at a time, and returns the first error, and how many other members have had one. No
-// call begins once the context has ended: then its cause is the error.
-func (r *root) each(ctx context.Context, atATime int, f func(m *member) error) error {
-	errs := make([]error, len(r.members))
+// each calls f for all members, some at a time, and returns their errors, see joinByKind. No call begins once the context
+// has ended, whose cause is the error then, or stop is closed.
+func (r *root) each(ctx context.Context, atATime int, stop <-chan struct{}, f func(m *member) error) error {
+	var mu sync.Mutex
+	var errs []hostError
 	slots := make(chan struct{}, atATime)
 	var calls sync.WaitGroup
-	for i, m := range r.members {
-		slots <- struct{}{}
-		if ctx.Err() != nil {
+	for _, m := range r.members {
+		select {
+		case slots <- struct{}{}:
+		case <-stop:
+		case <-ctx.Done():
+		}
+		if isClosed(stop) || ctx.Err() != nil {
 			break
 		}
 		calls.Go(func() {
-			errs[i] = f(m)
+			if err := f(m); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, hostError{m.host, err})
+			}
 			<-slots
 		})
 	}
 	calls.Wait()
-	if ctx.Err() != nil {
+	if isClosed(stop) {
+		errs = slices.DeleteFunc(errs, func(e hostError) bool { // what a call returns that was not carried out
+			return errors.Is(e.err, errNotStarted) || e.err == context.Cause(ctx) //nolint:errorlint // of the call itself
+		})
+	} else if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	var first error
-	more := 0
-	for _, err := range errs {
-		switch {
-		case err == nil:
-		case first == nil:
-			first = err
-		default:
-			more++
-		}
-	}
-	switch more {
-	case 0:
-		return first
-	case 1:
-		return fmt.Errorf("%w, and so has another node", first)
+	return joinByKind(errs)
+}
+
+// isClosed says whether a channel is closed, which may be nil.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
 	default:
-		return fmt.Errorf("%w, and so have %d other nodes", first, more)
+		return false
 	}
 }
 

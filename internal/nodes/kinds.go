@@ -1,0 +1,87 @@
+package nodes
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// errorsWithin is how long other daemons may take to fail after the first one has: a mistake is often on all hosts.
+const errorsWithin = 200 * time.Millisecond
+
+var (
+	// errOneFailed ends the wait for daemons when another one has failed, errorsWithin ago.
+	errOneFailed = errors.New("another daemon has failed")
+	// errNotStarted is of a daemon that is not started any more, because another one has failed.
+	errNotStarted = errors.New("not started, as another daemon has failed")
+)
+
+// hostError is the error of a host.
+type hostError struct {
+	host string
+	err  error
+}
+
+// Bounds of what is said of many errors.
+const (
+	mostKinds = 4 // errors that are told in full
+	mostHosts = 8 // hosts that are named for each
+)
+
+// joinByKind makes one error of those of hosts. Of errors that differ by their hosts only, the first is told, and on which
+// hosts the others are.
+func joinByKind(errs []hostError) error {
+	var kinds []string
+	hosts := map[string][]string{}
+	first := map[string]error{}
+	for _, e := range errs {
+		kind := kindOf(e)
+		if first[kind] == nil {
+			kinds, first[kind] = append(kinds, kind), e.err
+			continue
+		}
+		hosts[kind] = append(hosts[kind], e.host)
+	}
+	var told []error
+	for _, kind := range kinds[:min(len(kinds), mostKinds)] {
+		err := first[kind]
+		if others := hosts[kind]; len(others) > 0 {
+			err = fmt.Errorf("%w; and %d more of the same kind: %s", err, len(others), listHosts(others))
+		}
+		told = append(told, err)
+	}
+	var rest []string
+	for _, e := range errs {
+		if slices.Index(kinds, kindOf(e)) >= mostKinds {
+			rest = append(rest, e.host)
+		}
+	}
+	if len(rest) > 0 {
+		told = append(told, fmt.Errorf("and other errors on %s", listHosts(rest)))
+	}
+	if len(told) == 1 {
+		return told[0]
+	}
+	return errors.Join(told...)
+}
+
+// kindOf returns what errors have in common that differ by their hosts only.
+func kindOf(e hostError) string {
+	text := e.err.Error()
+	if agent := new(AgentError); errors.As(e.err, &agent) {
+		text = fmt.Sprintf("%v: %s", agent.Err, agent.Said)
+	}
+	name := regexp.MustCompile("(^|[^0-9A-Za-z])" + regexp.QuoteMeta(e.host) + "($|[^0-9A-Za-z])")
+	return name.ReplaceAllString(name.ReplaceAllString(text, "${1}{host}${2}"), "${1}{host}${2}") // one may begin where another ends
+}
+
+// listHosts names some hosts.
+func listHosts(hosts []string) string {
+	if len(hosts) <= mostHosts+1 {
+		return strings.Join(hosts, ", ")
+	}
+	return fmt.Sprintf("%s and %d others", strings.Join(hosts[:mostHosts], ", "), len(hosts)-mostHosts)
+}
