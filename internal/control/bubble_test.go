@@ -20,6 +20,7 @@ import (
 // network is a listening socket and the connections to it, in memory, so that time is synctest's.
 type network struct {
 	incoming chan net.Conn
+	backlog  chan net.Conn // connections that are made while the listener's process is stopped
 	closed   chan struct{}
 	once     sync.Once
 	dials    atomic.Int32
@@ -58,12 +59,14 @@ func (n *network) awaitGate() {
 }
 
 func newNetwork() *network {
-	return &network{incoming: make(chan net.Conn, 100), closed: make(chan struct{})}
+	return &network{incoming: make(chan net.Conn), backlog: make(chan net.Conn, 100), closed: make(chan struct{})}
 }
 
 func (n *network) Accept() (net.Conn, error) {
 	select {
 	case c := <-n.incoming:
+		return c, nil
+	case c := <-n.backlog:
 		n.awaitGate()
 		return c, nil
 	case <-n.closed:
@@ -82,7 +85,10 @@ func (n *network) Addr() net.Addr { return &net.TCPAddr{} }
 func (n *network) connect(ctx context.Context, _ netip.AddrPort) (net.Conn, error) {
 	n.dials.Add(1)
 	n.mu.Lock()
-	refuse := n.refuse
+	refuse, to := n.refuse, n.incoming
+	if n.gate != nil {
+		to = n.backlog
+	}
 	n.mu.Unlock()
 	if refuse != nil {
 		return nil, refuse
@@ -95,7 +101,7 @@ func (n *network) connect(ctx context.Context, _ netip.AddrPort) (net.Conn, erro
 	go n.relay(far, near, 0)
 	go n.relay(near, far, 1)
 	select {
-	case n.incoming <- pipe{theirs}:
+	case to <- pipe{theirs}:
 		return pipe{mine}, nil
 	case <-n.closed:
 	case <-ctx.Done():

@@ -257,6 +257,9 @@ func (l *Link) gather(b []byte, alive bool) (_ []byte, last bool) {
 // reconnect waits for the next connection after one broke, or for the first one of an accepted link. While the link is
 // held it waits for as long as the peer's machine answers, see Hold.
 func (l *Link) reconnect(broken *connection) (*connection, error) {
+	if l.only && broken != nil {
+		return nil, fmt.Errorf("its only connection has broken: %w", broken.cause)
+	}
 	now := time.Now()
 	heard, cause := now, error(nil)
 	if broken != nil {

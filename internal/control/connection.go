@@ -102,6 +102,7 @@ type meter struct {
 	silence atomic.Int64 // how long no byte may come or go, in nanoseconds; 0 leaves the deadlines alone
 	heard   atomic.Int64 // when the last bytes came, in nanoseconds since began; 0 if none came
 	halted  atomic.Bool  // halt was called
+	only    bool         // its link can have no other connection
 	began   time.Time
 }
 

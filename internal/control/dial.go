@@ -40,6 +40,9 @@ type DialConfig struct {
 	// RefusedIsLost says that the peer listens for as long as it lives. If the address of the broken connection then
 	// refuses a new one, the link is lost at once. So it is at first if no address takes a connection.
 	RefusedIsLost bool
+	// Conn is the only connection that the link can have, instead of those to Addrs: its end is that of the link. The
+	// peer has it from Listener.Adopt. Optional.
+	Conn net.Conn
 	// Connect makes a connection instead of TCP from this network namespace. Optional.
 	Connect func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 }
@@ -58,7 +61,7 @@ const (
 // A process that answers but has another secret at each address, or that refuses the link, ends that at once. The error
 // lists each address and why it did not do.
 func Dial(ctx context.Context, cfg DialConfig) (*Link, error) {
-	if len(cfg.Addrs) == 0 {
+	if len(cfg.Addrs) == 0 && cfg.Conn == nil {
 		return nil, errors.New("dial: there is no address")
 	}
 	if cfg.Within == 0 {
@@ -73,6 +76,7 @@ func Dial(ctx context.Context, cfg DialConfig) (*Link, error) {
 	}
 	l := newLink(cfg.Self, cfg.Limits, randomSession())
 	cfg.Limits = l.limits
+	l.only = cfg.Conn != nil
 	l.dialer = &dialer{cfg: cfg, tls: t, isHeld: l.isHeld, reached: func() { put(l.turned) }}
 	ctx, cancel := context.WithTimeout(ctx, cfg.Within)
 	defer cancel()
@@ -80,8 +84,8 @@ func Dial(ctx context.Context, cfg DialConfig) (*Link, error) {
 		l.attempt++
 		return hello{Identity: cfg.Self, Session: l.session, Attempt: l.attempt}
 	}
-	c, w, err := l.dialer.connect(ctx, false, next)
-	if err != nil && w.Ended { // an earlier hello has made a link, whose welcome was late by the lease
+	c, w, err := l.dialer.begin(ctx, next)
+	if err != nil && w.Ended && cfg.Conn == nil { // an earlier hello has made a link, whose welcome was late by the lease
 		l.session, l.attempt = randomSession(), 0
 		c, w, err = l.dialer.connect(ctx, false, next)
 	}
@@ -115,6 +119,23 @@ type dialer struct {
 	isHeld  func() bool    // says whether the peer's process may be stopped
 	waits   atomic.Int32   // connections that the peer's machine has taken while the link was held, and whose handshake is not over
 	reached func()         // called when the handshake of such a connection is over
+}
+
+// begin makes the first connection and says hello on it.
+func (d *dialer) begin(ctx context.Context, next func() hello) (*connection, welcome, error) {
+	if d.cfg.Conn == nil {
+		return d.connect(ctx, false, next)
+	}
+	c, err := d.shakeHands(ctx, d.cfg.Conn)
+	if err != nil {
+		return nil, welcome{}, err
+	}
+	w, err := d.greet(ctx, c, d.cfg.Within, next())
+	if err != nil {
+		c.close(err)
+		return nil, w, err
+	}
+	return c, w, nil
 }
 
 // connect makes a connection and says hello on it, until ctx ends or it is clear that there will be none. The peer's
@@ -282,7 +303,6 @@ func (d *dialer) open(parent context.Context, attempt time.Duration, addr netip.
 		}
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	m := newMeter(raw, newBytes)
 	if d.isHeld() {
 		ctx, cancel = context.WithTimeout(parent, heldAttempt)
 		defer cancel()
@@ -290,6 +310,12 @@ func (d *dialer) open(parent context.Context, attempt time.Duration, addr netip.
 		defer d.waits.Add(-1)
 		defer d.reached() // before the line above
 	}
+	return d.shakeHands(ctx, raw)
+}
+
+// shakeHands does the TLS handshake on a connection, which it closes after an error.
+func (d *dialer) shakeHands(ctx context.Context, raw net.Conn) (*connection, error) {
+	m := newMeter(raw, newBytes)
 	t := tls.Client(m, d.tls)
 	if err := t.HandshakeContext(ctx); err != nil {
 		m.Close() //nolint:errcheck // the handshake's error says more

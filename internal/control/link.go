@@ -69,6 +69,7 @@ type Link struct {
 	self    Identity
 	session uint64
 	dialer  *dialer     // nil on the accepting side
+	only    bool        // it can have one connection: its end is that of the link
 	onEnd   func(*Link) // called when the link has ended, before done is closed
 
 	ctx     context.Context // ends what waits for a connection

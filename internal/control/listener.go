@@ -95,7 +95,8 @@ func joinErrors(errs []error) error {
 	return fmt.Errorf(strings.Join(texts, "; "), causes...)
 }
 
-// NewListener accepts links from listening sockets, which it owns from then on. cfg.Addrs and cfg.Ports mean nothing.
+// NewListener accepts links from listening sockets, which it owns from then on. There may be none, see Adopt. cfg.Addrs and
+// cfg.Ports mean nothing.
 func NewListener(cfg ListenConfig, on []net.Listener) (*Listener, error) {
 	if cfg.Handshake == 0 {
 		cfg.Handshake = 2 * time.Second
@@ -178,6 +179,21 @@ func (ln *Listener) accept(on net.Listener) {
 	}
 }
 
+// Adopt takes a connection that has come otherwise than by a socket, and that its link can have alone: its end is that of
+// the link. The peer has to be ready for its hello.
+func (ln *Listener) Adopt(raw net.Conn) {
+	m := newMeter(raw, newBytes)
+	m.only = true
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if ln.closed {
+		m.Close() //nolint:errcheck // nothing was said yet
+		return
+	}
+	ln.unheard[m] = true
+	ln.tasks.Go(func() { ln.greet(m) })
+}
+
 // greet does the handshake of a connection, reads its hello and gives it to its link.
 func (ln *Listener) greet(m *meter) {
 	c, h, pending, err := ln.handshake(m)
@@ -219,7 +235,11 @@ func (ln *Listener) greet(m *meter) {
 // handshake does what may last for cfg.Handshake. It says whether the connection has kept its place for as long as it
 // needed one: after TLS the peer is of the job.
 func (ln *Listener) handshake(m *meter) (c *connection, h hello, pending bool, err error) {
-	until := time.Now().Add(ln.cfg.Handshake)
+	within := ln.cfg.Handshake
+	if m.only { // it is no stranger's, and may have a long way
+		within = max(within, ln.cfg.Lease)
+	}
+	until := time.Now().Add(within)
 	if err := m.SetDeadline(until); err != nil {
 		return nil, h, ln.leave(m), err
 	}
@@ -227,7 +247,7 @@ func (ln *Listener) handshake(m *meter) (c *connection, h hello, pending bool, e
 	defer cancel()
 	t := tls.Server(m, ln.tls)
 	err = t.HandshakeContext(ctx)
-	pending = ln.leave(m)
+	pending = ln.leave(m) || m.only
 	if err != nil {
 		return nil, h, pending, fmt.Errorf("TLS handshake: %w", err)
 	}
@@ -257,7 +277,7 @@ func (ln *Listener) place(c *connection, h hello) *welcome {
 	received, ended := ln.gone[h.Session]
 	if !known && !ended && !h.Resume && !ln.closed {
 		l = newLink(ln.cfg.Self, ln.cfg.Limits, h.Session)
-		l.peer, l.addr, l.onEnd = h.Identity, c.peer, ln.forget
+		l.peer, l.addr, l.only, l.onEnd = h.Identity, c.peer, c.raw.only, ln.forget
 		ln.links[h.Session] = l
 	}
 	ln.mu.Unlock()
