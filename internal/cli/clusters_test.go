@@ -33,6 +33,14 @@ func TestSSHCluster(t *testing.T) {
 			c.testLoss(t, append([]string{"--recover"}, launch...), program, "g2")
 		})
 	}
+	t.Run("stdio", func(t *testing.T) {
+		program := testenv.CompileC(t, testenv.MPICH, filepath.Join("testdata", "cluster.c"))
+		hostOf := func(rank int) (node, host string) { node = fmt.Sprintf("g%d", rank); return node, node }
+		launch := append([]string{"--control", "stdio"}, launch...)
+		c.testPrograms(t, hostOf, launch, program, "hello", "ring", "abort")
+		c.testLoss(t, launch, program, "g1")
+		c.testLoss(t, append([]string{"--recover"}, launch...), program, "g2")
+	})
 	if left, err := os.ReadDir(filepath.Join(dir, "tmp")); err != nil || len(left) > 0 {
 		t.Errorf("left in the hosts' temporary directory: %v, %v", left, err)
 	}

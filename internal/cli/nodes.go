@@ -42,7 +42,14 @@ type nodeFlags struct {
 	network       string
 	portRange     string
 	lease         string
+	control       string
 }
+
+// What --control takes.
+const (
+	controlTCP   = "tcp"
+	controlStdio = "stdio"
+)
 
 func (f *nodeFlags) registerNodes(fs *pflag.FlagSet) {
 	fs.StringVar(&f.emulate, "emulate", "", "let this machine stand for `N` nodes, node0 and so on: a daemon for each, as on a cluster;\nN:netns: each with a network and a host name of its own")
@@ -53,6 +60,7 @@ func (f *nodeFlags) registerNodes(fs *pflag.FlagSet) {
 	fs.StringVar(&f.prefix, "prefix", "", "where oshrun is on other hosts: `DIR`/bin/oshrun; by default where it is here")
 	fs.StringVar(&f.network, "interface", "", "let daemons use this `network` alone: eth0, or 10.0.0.0/8")
 	fs.StringVar(&f.portRange, "port-range", "", "listen at a port of `LOW-HIGH` alone")
+	fs.StringVar(&f.control, "control", controlTCP, "how daemons talk to oshrun: `tcp`; stdio: by the standard input and output of what starts them,\nwhere hosts do not reach this machine; not with srun")
 	fs.StringVar(&f.lease, "lease", "10", "how long a node may be out of reach before it is lost: seconds, or 30s, 1m")
 }
 
@@ -98,8 +106,16 @@ func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
 	if err == nil {
 		cfg.Radix, err = f.radix()
 	}
+	if err == nil {
+		cfg.Stdio, err = f.isStdio(&cfg.Agent)
+	}
 	if err != nil {
 		return err
+	}
+	if cfg.Stdio { // there are no addresses, and only oshrun has the standard input and output of all agents
+		cfg.Radix = 0
+		o.Starter = nodes.Starter{Config: cfg}
+		return nil
 	}
 	if f.isApart() { // the network has one address of the front end
 		o.Starter = nodes.Starter{Config: cfg}
@@ -113,6 +129,30 @@ func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
 	}
 	o.Starter = nodes.Starter{Config: cfg}
 	return nil
+}
+
+// isStdio says whether daemons talk to oshrun by the standard input and output of their launch agents.
+func (f *nodeFlags) isStdio(agent *nodes.Agent) (bool, error) {
+	switch f.control {
+	case controlTCP:
+		return false, nil
+	case controlStdio:
+	default:
+		return false, usagef("--control stdio", "--control: %q, want %s or %s", f.control, controlTCP, controlStdio)
+	}
+	if agent.All {
+		what, instead := "srun", "--launch ssh, if hosts take it; otherwise their nodes have to reach this machine by TCP"
+		if f.isApart() {
+			what, instead = "--emulate "+f.emulate, "--emulate 2 --control stdio"
+		}
+		return false, usagef(instead, "--control stdio: %s starts all daemons by one process, want one for each", what)
+	}
+	for _, x := range []struct{ flag, value string }{{"interface", f.network}, {"port-range", f.portRange}} {
+		if x.value != "" {
+			return false, usagef("leave out --"+x.flag, "--%s: %q, want nothing with --control stdio, which listens nowhere", x.flag, x.value)
+		}
+	}
+	return true, nil
 }
 
 // radix returns how many daemons each daemon starts; 0: none.

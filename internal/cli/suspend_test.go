@@ -68,7 +68,7 @@ func TestSuspendBeyondLease(t *testing.T) {
 }
 
 // suspendOn are options that make nodes.
-var suspendOn = [][]string{{"--emulate", "2"}, {"--emulate", "2:netns"}}
+var suspendOn = [][]string{{"--emulate", "2"}, {"--emulate", "2:netns"}, {"--emulate", "2", "--control", "stdio"}}
 
 // What has died while the job was stopped is noticed when it goes on, and the end of the front end ends all.
 func TestDeathWhileSuspended(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -117,6 +118,7 @@ func (t *tail) String() string {
 type agentProcess struct {
 	where string // the host, or how many there are
 	argv  []string
+	stdio bool   // its standard input and output are the connection with the daemon
 	login string // the host that the agent logs in to by ssh; empty: it is no ssh
 	said  *tail
 	pid   int           // 0: it runs elsewhere, or was not started
@@ -124,15 +126,21 @@ type agentProcess struct {
 	ended chan struct{} // closed when it has ended and is reaped
 	err   error         // how it ended; set before ended is closed
 	once  sync.Once     // of finish
+	hear  func()        // returns when the last words of an agent that has ended are read; nil: run does that
 }
 
-// start starts the launch agent of a node, or of all nodes, as a process of this machine.
-func (a Agent) start(node int, hosts []plan.Host, handover []byte) (*agentProcess, error) {
+// start starts the launch agent of a node, or of all nodes, as a process of this machine. Adopt, if it is not nil, gets the
+// connection with the daemon, see stream.
+func (a Agent) start(node int, hosts []plan.Host, handover []byte, adopt func(net.Conn)) (*agentProcess, error) {
 	if a.network != nil {
 		return a.network.handOver(handover)
 	}
 	p, err := a.processFor(node, hosts)
-	if err == nil {
+	switch {
+	case err != nil:
+	case adopt != nil:
+		err = p.startStream(handover, adopt)
+	default:
 		err = p.start(handover)
 	}
 	return p, err
@@ -168,18 +176,21 @@ func (p *agentProcess) start(handover []byte) error {
 	return p.run(cmd)
 }
 
+// leftBehind is for how long the output of an agent that has ended is read: what it leaves behind may hold that open.
+const leftBehind = time.Second
+
 // command returns what run runs, with the agent's arguments and output.
 func (p *agentProcess) command() *exec.Cmd {
 	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Stdout, cmd.Stderr = p.said, p.said
-	cmd.WaitDelay = time.Second // what the agent leaves behind may hold its output open
+	cmd.WaitDelay = leftBehind
 	return cmd
 }
 
 // run starts the agent by its command.
 func (p *agentProcess) run(cmd *exec.Cmd) error {
 	if err := cmd.Start(); err != nil {
-		return p.explain(err)
+		return &daemon.HintError{Err: p.explain(err), Hint: "another command: --launch ssh, srun or exec:COMMAND"}
 	}
 	p.pid = cmd.Process.Pid
 	p.kill = func() { _ = cmd.Process.Kill() }
@@ -187,6 +198,9 @@ func (p *agentProcess) run(cmd *exec.Cmd) error {
 		err := cmd.Wait()
 		if errors.Is(err, exec.ErrWaitDelay) {
 			err = nil
+		}
+		if p.hear != nil {
+			p.hear()
 		}
 		p.finish(err)
 	}()
@@ -224,6 +238,9 @@ func (p *agentProcess) hint() string {
 		return "another COMMAND of --launch exec:COMMAND; --prefix DIR, if oshrun is DIR/bin/oshrun on the hosts"
 	case status == 255 && p.login != "":
 		return "ssh must ask nothing, and know the host: this has to work by hand: ssh -o BatchMode=yes " + p.login + " true"
+	}
+	if p.stdio {
+		return "the same command by hand: it must pass on standard input and output as they are (--control stdio); --prefix, where oshrun is elsewhere there"
 	}
 	return "the same command by hand; --prefix, where oshrun is elsewhere there; --interface and --port-range, if the daemon does not reach this machine"
 }

@@ -55,7 +55,8 @@ func (w *ways) nodeDead(node int) {
 	w.courier.NodeDead(node)
 }
 
-// RunDaemon is the work of "oshrun daemon": it reads a Handover, reports itself to the front end and runs a node for it.
+// RunDaemon is the work of "oshrun daemon": it reads a Handover, reports itself to the front end and runs a node for it. If
+// the handover says so, standard input and output of the process are the connection with the front end.
 // It returns when the front end has closed the node, and with an error if the front end is lost or sends what the daemon
 // does not understand.
 func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) error {
@@ -63,15 +64,22 @@ func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) erro
 	if err != nil {
 		return err
 	}
-	go func() { _, _ = io.Copy(io.Discard, stdin) }() // who writes must not be stopped; the end of input means nothing
 	if err := h.findNode(); err != nil {
 		return err
 	}
-	d := &nodeDaemon{logger: logger, over: make(chan struct{})}
-	d.link, err = control.Dial(ctx, control.DialConfig{
+	dial := control.DialConfig{
 		Secret: h.Secret, Self: control.Identity{Build: version.String(), Node: int32(h.Node)},
 		Peer: control.FrontEnd, Addrs: h.Root, Within: h.Dial, RefusedIsLost: true, Limits: control.Limits{Lease: h.Lease},
-	})
+	}
+	if h.Stdio {
+		if dial.Conn, err = ownStream(); err != nil {
+			return err
+		}
+	} else {
+		go func() { _, _ = io.Copy(io.Discard, stdin) }() // who writes must not be stopped; the end of input means nothing
+	}
+	d := &nodeDaemon{logger: logger, over: make(chan struct{})}
+	d.link, err = control.Dial(ctx, dial)
 	if err != nil {
 		return fmt.Errorf("front end: %w", err)
 	}

@@ -24,6 +24,7 @@ type Handover struct {
 	Node   int              // index of the node; -1: the index of this host's name in Hosts
 	Hosts  []string         // if Node is -1
 	Root   []netip.AddrPort // where the front end listens
+	Stdio  bool             // it does not: standard input and output are the connection with it
 	Dial   time.Duration    // for how long the daemon tries to reach the front end
 	Lease  time.Duration    // how long the front end may be out of reach
 }
@@ -39,6 +40,9 @@ func (h *Handover) Append(b []byte) []byte {
 	}
 	for _, a := range h.Root {
 		b = fmt.Appendf(b, "root %s\n", a)
+	}
+	if h.Stdio {
+		b = append(b, "control stdio\n"...)
 	}
 	return fmt.Appendf(b, "dial %s\nlease %s\n\n", h.Dial, h.Lease)
 }
@@ -75,6 +79,10 @@ func ReadHandover(r io.Reader) (h Handover, err error) {
 			if h.Lease, err = time.ParseDuration(value); err != nil {
 				err = errors.New("want a duration")
 			}
+		case word == "control":
+			if h.Stdio = value == "stdio"; !h.Stdio {
+				err = errors.New("want stdio")
+			}
 		case word == "root":
 			var a netip.AddrPort
 			if a, err = netip.ParseAddrPort(value); err != nil {
@@ -99,7 +107,7 @@ func (h *Handover) check() error {
 	switch {
 	case h.Secret == control.Secret{}:
 		return errors.New("standard input has no secret")
-	case len(h.Root) == 0:
+	case len(h.Root) == 0 && !h.Stdio:
 		return errors.New("standard input has no address of the front end")
 	case h.Dial <= 0:
 		return errors.New("standard input does not say for how long to dial the front end")

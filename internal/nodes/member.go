@@ -68,7 +68,9 @@ const detachWithin = 5 * time.Second
 
 // awaitDaemon returns when the daemon that an agent starts has reported itself, which has to be within that time.
 func (m *member) awaitDaemon(ctx context.Context, agent *agentProcess, within time.Duration) error {
+	m.mu.Lock()
 	m.agent = agent
+	m.mu.Unlock()
 	late := time.NewTimer(within)
 	defer late.Stop()
 	ended := agent.ended
@@ -219,6 +221,27 @@ func (m *member) lose(err error) bool {
 	m.root.announceLoss(m.index)
 	m.root.cancel(fmt.Errorf("%s: %w", m.host, err))
 	return true
+}
+
+// lastWords is how long an agent may take to end after the stream that goes by it.
+const lastWords = 500 * time.Millisecond
+
+// loseLink notes that the node has no link any more. Where the link goes by the agent, how that has ended says more.
+func (m *member) loseLink(err error) {
+	m.mu.Lock()
+	agent := m.agent
+	m.mu.Unlock()
+	if m.root.cfg.Stdio && agent != nil {
+		late := time.NewTimer(lastWords)
+		defer late.Stop()
+		select {
+		case <-agent.ended:
+			err = agent.failure()
+		case <-late.C:
+			err = fmt.Errorf("%w (--control stdio)", err)
+		}
+	}
+	m.lose(err)
 }
 
 // giveUp ends what waits for the node, which is lost or not wanted any more; false: it did so before.

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -34,6 +35,7 @@ type Config struct {
 	Ports    control.PortRange // of which it takes one for each address; zero: any
 	Within   time.Duration     // how long a daemon may take to report itself
 	Lease    time.Duration     // how long a node may be out of reach
+	Stdio    bool              // daemons do not dial: the standard input and output of their agents are the connections
 
 	patience time.Duration // how long other daemons may take to fail after the first one has; zero: errorsWithin
 }
@@ -119,10 +121,15 @@ func (r *root) share(l launch.Span) daemon.Share {
 // startDaemons starts the daemons of all nodes, and returns when each has reported itself. The first that fails ends the
 // start. Others that fail soon after it are told as well.
 func (r *root) startDaemons(ctx context.Context) (err error) {
-	r.listener, err = r.cfg.Agent.listen(ctx, control.ListenConfig{
+	listening := control.ListenConfig{
 		Secret: r.secret, Self: r.identity(), Addrs: r.cfg.Addrs, Ports: r.cfg.Ports,
 		Limits: control.Limits{Lease: r.cfg.Lease, Return: min(returnWithin, r.cfg.Lease)}, Accept: r.accept, Report: r.notice,
-	})
+	}
+	if r.cfg.Stdio {
+		r.listener, err = control.NewListener(listening, nil)
+	} else {
+		r.listener, err = r.cfg.Agent.listen(ctx, listening)
+	}
 	if err != nil {
 		return err
 	}
@@ -164,7 +171,7 @@ func (r *root) endStart() {
 // handover returns what the daemon of a node gets; -1: each finds out which node it is.
 func (r *root) handover(node int) Handover {
 	// A daemon that does not reach the front end says more than the front end, which waits for it. So it speaks first.
-	return Handover{Secret: r.secret, Node: node, Root: r.listener.Addrs(), Dial: max(r.cfg.Within/2, time.Millisecond), Lease: r.cfg.Lease}
+	return Handover{Stdio: r.cfg.Stdio, Secret: r.secret, Node: node, Root: r.listener.Addrs(), Dial: max(r.cfg.Within/2, time.Millisecond), Lease: r.cfg.Lease}
 }
 
 // startAgent starts the daemon of a node, or of all nodes.
@@ -179,7 +186,11 @@ func (r *root) startAgent(node int, handover []byte) (*agentProcess, error) {
 		return nil, errNotStarted
 	}
 	by, index, hosts := r.agentOf(node)
-	agent, err := by.start(index, hosts, handover)
+	var adopt func(net.Conn)
+	if r.cfg.Stdio {
+		adopt = r.listener.Adopt
+	}
+	agent, err := by.start(index, hosts, handover, adopt)
 	if err != nil {
 		return nil, err
 	}
@@ -223,6 +234,12 @@ func (r *root) giveUp(err error) {
 
 // lateness is the error of a daemon that has not reported itself in time.
 func (r *root) lateness() error {
+	if r.cfg.Stdio {
+		return &daemon.HintError{
+			Err:  fmt.Errorf("it has not reported itself within %v (--launch-timeout) by its standard output", r.cfg.Within),
+			Hint: "the command must pass on standard input and output as they are (--control stdio); --launch-timeout, for slow hosts",
+		}
+	}
 	var at []string
 	for _, a := range r.listener.Addrs() {
 		at = append(at, a.String())
@@ -265,11 +282,10 @@ func (r *root) startSteps(ctx context.Context, share daemon.Share, cfg daemon.Co
 // each calls f for all members, some at a time, and returns their errors, see joinByKind. No call begins once the context
 // has ended, whose cause is the error then, or stop is closed.
 func (r *root) each(ctx context.Context, atATime int, stop <-chan struct{}, f func(m *member) error) error {
-	var mu sync.Mutex
-	var errs []hostError
+	errs := make([]hostError, len(r.members))
 	slots := make(chan struct{}, atATime)
 	var calls sync.WaitGroup
-	for _, m := range r.members {
+	for i, m := range r.members {
 		select {
 		case slots <- struct{}{}:
 		case <-stop:
@@ -279,23 +295,19 @@ func (r *root) each(ctx context.Context, atATime int, stop <-chan struct{}, f fu
 			break
 		}
 		calls.Go(func() {
-			if err := f(m); err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				errs = append(errs, hostError{m.host, err})
-			}
+			errs[i] = hostError{m.host, f(m)}
 			<-slots
 		})
 	}
 	calls.Wait()
-	if isClosed(stop) {
-		errs = slices.DeleteFunc(errs, func(e hostError) bool { // what a call returns that was not carried out
-			return errors.Is(e.err, errNotStarted) || e.err == context.Cause(ctx) //nolint:errorlint // of the call itself
-		})
-	} else if ctx.Err() != nil {
+	stopped := isClosed(stop)
+	if !stopped && ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return joinByKind(errs)
+	return joinByKind(slices.DeleteFunc(errs, func(e hostError) bool {
+		late := stopped && (errors.Is(e.err, errNotStarted) || ctx.Err() != nil && errors.Is(e.err, context.Cause(ctx)))
+		return e.err == nil || late // of a call that was not carried out
+	}))
 }
 
 // isClosed says whether a channel is closed, which may be nil.
@@ -318,7 +330,7 @@ func (r *root) accept(l *control.Link) (control.Handler, error) {
 	if !m.join(l) {
 		return control.Handler{}, fmt.Errorf("node %d reports itself twice", node)
 	}
-	return control.Handler{Take: m.take, Bye: m.leave, Lost: func(err error) { m.lose(err) }}, nil
+	return control.Handler{Take: m.take, Bye: m.leave, Lost: m.loseLink}, nil
 }
 
 // relay passes a frame of one node on to another, to all others, or to the board.

@@ -174,6 +174,9 @@ func SessionNice() int { return 0 }
 // SetSessionNice is not supported here.
 func SetSessionNice(int, int, func() bool) error { return ErrNotSupported }
 
+// TakeStandardIO is not supported here.
+func TakeStandardIO() (in, out *os.File, err error) { return nil, nil, ErrNotSupported }
+
 // Held is not supported here.
 func Held(*syscall.SysProcAttr) *syscall.SysProcAttr { return nil }
 
