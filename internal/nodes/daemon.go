@@ -24,6 +24,7 @@ import (
 // nodeDaemon is a process that runs a node for a front end.
 type nodeDaemon struct {
 	link   *control.Link
+	send   func(f wire.Frame) // to the front end
 	server *remote.Server
 	branch branch
 	logger zerolog.Logger
@@ -84,7 +85,7 @@ func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) erro
 		return fmt.Errorf("front end: %w", err)
 	}
 	d.server = remote.NewServer(d.link, d.startStep)
-	d.branch.send = d.link.Send
+	d.send, d.branch.send = d.link.Send, d.link.Send
 	d.link.Start(control.Handler{Take: d.take, Bye: func() { d.finish(nil) }, Lost: d.finish})
 	d.await()
 	d.server.Lost(errors.Join(errors.New("the front end has gone"), d.err))
@@ -158,7 +159,7 @@ func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (daemon.No
 // openWays opens the ways to other nodes.
 func (d *nodeDaemon) openWays(s daemon.Share) (*ways, error) {
 	nodeOf := func(p codec.Proc) (node int, ok bool) { return d.homeOf(s, p) }
-	send := func(node int, f wire.Frame) { d.link.Send(relayFrame(node, f)) }
+	send := func(node int, f wire.Frame) { d.send(relayFrame(node, f)) }
 	fault := func(err error) { d.logger.Error().Err(err).Msg("PMIx between nodes") }
 	var w ways
 	var err error

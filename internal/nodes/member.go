@@ -195,18 +195,21 @@ func (m *member) Go() {
 
 // take takes a frame of the daemon. One that is not understood loses the node.
 func (m *member) take(f wire.Frame) {
-	var err error
+	if err := m.hear(f); err != nil && m.lose(err) {
+		m.link.Abort()
+	}
+}
+
+// hear does what a frame of the daemon says.
+func (m *member) hear(f wire.Frame) error {
 	switch f.Kind {
 	case wire.KindRelay:
-		err = m.root.relay(m.index, f)
+		return m.root.relay(m.index, f)
 	case wire.KindAgentEnded:
-		err = m.takeAgentEnd(f)
+		return m.takeAgentEnd(f)
 	default:
 		m.Take(f)
-		err = m.Err()
-	}
-	if err != nil && m.lose(err) {
-		m.link.Abort()
+		return m.Err()
 	}
 }
 
