@@ -82,15 +82,13 @@ func LocalAddresses(filter string, loopback bool) ([]netip.Addr, error) {
 	}
 	var all []localInterface
 	for _, i := range interfaces {
-		addrs, err := i.Addrs()
+		networks, err := networksOf(&i)
 		if err != nil {
 			return nil, fmt.Errorf("list addresses of interface %s: %w", i.Name, err)
 		}
 		local := localInterface{name: i.Name, up: i.Flags&net.FlagUp != 0}
-		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil {
-				local.addrs = append(local.addrs, p.Addr())
-			}
+		for _, p := range networks {
+			local.addrs = append(local.addrs, p.Addr())
 		}
 		all = append(all, local)
 	}
@@ -102,6 +100,48 @@ type localInterface struct {
 	name  string
 	up    bool
 	addrs []netip.Addr
+}
+
+// networksOf returns the addresses of an interface with their networks.
+func networksOf(i *net.Interface) (networks []netip.Prefix, err error) {
+	addrs, err := i.Addrs()
+	for _, a := range addrs {
+		if p, err := netip.ParsePrefix(a.String()); err == nil {
+			networks = append(networks, p)
+		}
+	}
+	return networks, err
+}
+
+// isInner says whether an interface is that of a network of local containers or virtual machines.
+func isInner(name string) bool {
+	return strings.HasPrefix(name, "docker") || strings.HasPrefix(name, "virbr")
+}
+
+// NearestFirst puts the addresses of another machine that are in a network of this one before the others.
+func NearestFirst(addrs []netip.AddrPort) []netip.AddrPort {
+	interfaces, _ := net.Interfaces() // none: any order does
+	var networks []netip.Prefix
+	for _, i := range interfaces {
+		if i.Flags&net.FlagUp != 0 && !isInner(i.Name) {
+			more, _ := networksOf(&i) // the same
+			networks = append(networks, more...)
+		}
+	}
+	return sortByNetworks(addrs, networks)
+}
+
+// sortByNetworks is NearestFirst without the machine.
+func sortByNetworks(addrs []netip.AddrPort, networks []netip.Prefix) []netip.AddrPort {
+	near := func(a netip.AddrPort) int {
+		if slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(a.Addr()) }) {
+			return 0
+		}
+		return 1
+	}
+	sorted := slices.Clone(addrs)
+	slices.SortStableFunc(sorted, func(a, b netip.AddrPort) int { return near(a) - near(b) })
+	return sorted
 }
 
 // chooseAddresses is LocalAddresses without the machine.
@@ -133,7 +173,7 @@ func chooseAddresses(all []localInterface, filter string, loopback bool) ([]neti
 			case filter != "":
 				ok = ok && i.name == filter
 			default:
-				ok = ok && !strings.HasPrefix(i.name, "docker") && !strings.HasPrefix(i.name, "virbr") &&
+				ok = ok && !isInner(i.name) &&
 					!a.IsLoopback() && !a.IsLinkLocalUnicast()
 			}
 			if ok && (a.Is4() || !a.IsLinkLocalUnicast()) { // another machine would need a zone of its own for it

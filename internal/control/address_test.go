@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,6 +55,30 @@ func TestChooseAddresses(t *testing.T) {
 		if _, err := chooseAddresses(nil, "", loopback); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no interfaces: %v, want %q", err, want)
 		}
+	}
+}
+
+// Addresses in own networks come first, and otherwise the order stays.
+func TestNearestFirst(t *testing.T) {
+	var addrs []netip.AddrPort
+	for _, a := range []string{"192.0.2.1:1", "10.1.2.3:2", "[2001:db8::1]:3", "10.9.9.9:4", "127.0.0.1:5"} {
+		addrs = append(addrs, netip.MustParseAddrPort(a))
+	}
+	for networks, want := range map[string]string{
+		"":                            "[192.0.2.1:1 10.1.2.3:2 [2001:db8::1]:3 10.9.9.9:4 127.0.0.1:5]",
+		"10.9.0.1/16":                 "[10.9.9.9:4 192.0.2.1:1 10.1.2.3:2 [2001:db8::1]:3 127.0.0.1:5]",
+		"2001:db8::7/64 10.200.0.1/8": "[10.1.2.3:2 [2001:db8::1]:3 10.9.9.9:4 192.0.2.1:1 127.0.0.1:5]",
+	} {
+		var own []netip.Prefix
+		for p := range strings.FieldsSeq(networks) {
+			own = append(own, netip.MustParsePrefix(p))
+		}
+		if got := fmt.Sprint(sortByNetworks(addrs, own)); got != want {
+			t.Errorf("networks %s: %s, want %s", networks, got, want)
+		}
+	}
+	if got := NearestFirst(addrs); len(got) != len(addrs) || got[0] != addrs[4] && !slices.Contains(got, addrs[4]) {
+		t.Errorf("got %v, want all of %v", got, addrs)
 	}
 }
 

@@ -70,7 +70,7 @@ func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) erro
 	}
 	dial := control.DialConfig{
 		Secret: h.Secret, Self: control.Identity{Build: version.String(), Node: int32(h.Node)},
-		Peer: control.FrontEnd, Addrs: h.Root, Within: h.Dial, RefusedIsLost: true, Limits: control.Limits{Lease: h.Lease},
+		Peer: control.FrontEnd, Addrs: control.NearestFirst(h.Root), Within: h.Dial, RefusedIsLost: true, Limits: control.Limits{Lease: h.Lease},
 	}
 	if h.Stdio {
 		if dial.Conn, err = ownStream(); err != nil {

@@ -53,14 +53,15 @@ func TestJoinByKind(t *testing.T) {
 // Daemons that fail in different ways are all told, though the first one ends the start.
 func TestSeveralFailures(t *testing.T) {
 	t.Parallel()
-	j := newJob(t, 4, shellAgent(t, `case {node} in 0) exec "$@";; *) n={node}; echo "no $((n / 2)) for {host}"; exit 3;; esac`))
+	script := `cd %s; : > {node}; until [ -e 1 -a -e 2 -a -e 3 ]; do sleep 0.01; done; n={node}; echo "no $((n / 2)) for {host}"; exit 3`
+	j := newJob(t, 4, shellAgent(t, `case {node} in 0) exec "$@";; esac; `+fmt.Sprintf(script, t.TempDir())))
 	j.cfg.patience = patience
 	err := j.start(t.Context())
 	if err == nil {
 		t.Fatal("no error")
 	}
 	text := err.Error()
-	if strings.Count(text, "exit status 3") != 2 || !strings.Contains(text, "no 0 for node1") || strings.Count(text, "and 1 more of the same kind: node") != 1 {
+	if strings.Count(text, "exit status 3") != 2 || !strings.Contains(text, "no 0 for node1") || strings.Count(text, "and 1 more of the same kind: node3") != 1 {
 		t.Errorf("got %v, want the error of node1, and one of node2 and node3", err)
 	}
 	wantHint(t, err, "the same command by hand")
