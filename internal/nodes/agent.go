@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -170,7 +172,7 @@ func newAgentProcess(where string, argv []string) *agentProcess {
 
 // start starts the agent as a process of this machine.
 func (p *agentProcess) start(handover []byte) error {
-	cmd := p.command()
+	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Stdin = bytes.NewReader(handover)
 	cmd.SysProcAttr = xunix.LastingAttr() // signals of the user's terminal go to the front end alone
 	return p.run(cmd)
@@ -179,26 +181,35 @@ func (p *agentProcess) start(handover []byte) error {
 // leftBehind is for how long the output of an agent that has ended is read: what it leaves behind may hold that open.
 const leftBehind = time.Second
 
-// command returns what run runs, with the agent's arguments and output.
-func (p *agentProcess) command() *exec.Cmd {
-	cmd := exec.Command(p.argv[0], p.argv[1:]...)
-	cmd.Stdout, cmd.Stderr = p.said, p.said
-	cmd.WaitDelay = leftBehind
-	return cmd
-}
-
-// run starts the agent by its command.
+// run starts the agent by its command. What the command writes is kept, unless its standard output goes elsewhere.
 func (p *agentProcess) run(cmd *exec.Cmd) error {
-	if err := cmd.Start(); err != nil {
+	words, out, err := os.Pipe()
+	if err != nil {
+		return p.explain(err)
+	}
+	if cmd.Stdout == nil {
+		cmd.Stdout = out
+	}
+	cmd.Stderr = out
+	err = cmd.Start()
+	out.Close() //nolint:errcheck // the agent has it
+	if err != nil {
+		words.Close() //nolint:errcheck // the error before says more
 		return &daemon.HintError{Err: p.explain(err), Hint: "another command: --launch ssh, srun or exec:COMMAND"}
 	}
 	p.pid = cmd.Process.Pid
 	p.kill = func() { _ = cmd.Process.Kill() }
+	read := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(p.said, words) // the end, or the deadline below
+		close(read)
+	}()
 	go func() {
 		err := cmd.Wait()
-		if errors.Is(err, exec.ErrWaitDelay) {
-			err = nil
-		}
+		words.SetReadDeadline(time.Now().Add(leftBehind)) //nolint:errcheck // a pipe takes it
+		<-read
+		_, _ = p.said.Write(xunix.ReadNow(words, tailBytes)) // last words that a busy machine has not come to read
+		words.Close()                                        //nolint:errcheck // nothing is read any more
 		if p.hear != nil {
 			p.hear()
 		}

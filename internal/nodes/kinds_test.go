@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -78,6 +79,26 @@ func TestFailureBesideSilence(t *testing.T) {
 	}
 	if took := time.Since(began); took > patience/2 {
 		t.Errorf("the error comes after %v", took)
+	}
+}
+
+// The last words of an agent are kept although a process that it leaves behind holds its output open.
+func TestLastWords(t *testing.T) {
+	t.Parallel()
+	p := newAgentProcess("b", []string{"sh", "-c", "sleep 1000 & echo last words; echo $! >&2; exit 3"})
+	if err := p.start(nil); err != nil {
+		t.Fatal(err)
+	}
+	<-p.ended
+	var pid int
+	if _, err := fmt.Sscanf(p.said.String(), "last words\n%d", &pid); err != nil {
+		t.Fatalf("said %q: %v", p.said, err)
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Error(err)
+	}
+	if err := p.failure(); !strings.Contains(err.Error(), "exit status 3: last words") {
+		t.Errorf("got %v, want what it has said", err)
 	}
 }
 

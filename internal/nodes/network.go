@@ -81,7 +81,7 @@ func (n *network) start(ctx context.Context, argv []string) (net.Listener, error
 	user := os.Geteuid() != 0
 	for {
 		n.holder = newAgentProcess("this machine, with the network of emulated nodes", argv)
-		cmd := n.holder.command()
+		cmd := exec.Command(argv[0], argv[1:]...)
 		cmd.ExtraFiles = []*os.File{there}
 		cmd.SysProcAttr = xunix.NetworkAttr(user)
 		err = n.holder.run(cmd)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"sync"
 	"time"
 
@@ -109,7 +110,7 @@ func (p *agentProcess) startStream(handover []byte, adopt func(net.Conn)) error 
 		mu.Unlock()
 		<-heard
 	}
-	cmd := p.command()
+	cmd := exec.Command(p.argv[0], p.argv[1:]...)
 	cmd.Stdin, cmd.Stdout = in, out
 	cmd.SysProcAttr = xunix.LastingAttr() // signals of the user's terminal go to the front end alone
 	if err := p.run(cmd); err != nil {

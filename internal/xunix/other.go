@@ -177,6 +177,9 @@ func SetSessionNice(int, int, func() bool) error { return ErrNotSupported }
 // TakeStandardIO is not supported here.
 func TakeStandardIO() (in, out *os.File, err error) { return nil, nil, ErrNotSupported }
 
+// ReadNow reads nothing here.
+func ReadNow(*os.File, int) []byte { return nil }
+
 // Held is not supported here.
 func Held(*syscall.SysProcAttr) *syscall.SysProcAttr { return nil }
 

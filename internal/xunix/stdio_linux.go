@@ -71,3 +71,25 @@ func leaveStandardIO() error {
 	}
 	return nil
 }
+
+// ReadNow returns what can be read of a pipe without waiting, at most some bytes. A deadline that is over does not matter.
+func ReadNow(f *os.File, most int) []byte {
+	b := make([]byte, most)
+	n := 0
+	raw, err := f.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) {
+			for n < most {
+				k, err := unix.Read(int(fd), b[n:])
+				if k <= 0 || err != nil {
+					return
+				}
+				n += k
+			}
+		})
+	}
+	if err != nil {
+		return nil // it is closed
+	}
+	return b[:n]
+}
