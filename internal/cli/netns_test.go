@@ -30,17 +30,7 @@ func TestNetworks(t *testing.T) {
 	t.Parallel()
 	needNetworks(t)
 	before := networksHere(t)
-	nodeOf := func(rank int) (node, host string) { node = fmt.Sprintf("node%d", rank); return node, node }
-	for _, lib := range []testenv.Capability{testenv.OpenMPI, testenv.MPICH} {
-		t.Run(string(lib), func(t *testing.T) {
-			program := testenv.CompileC(t, lib, filepath.Join("testdata", "cluster.c"))
-			for _, word := range []string{"hello", "ring", "abort", "exit"} {
-				t.Run(word, func(t *testing.T) {
-					start(t, "--emulate", "4:netns", "-n", "4", program, word).expectRanks(word, nodeOf)
-				})
-			}
-		})
-	}
+	testRounds(t, "4:netns", 20, func(node string) string { return node })
 	if after := networksHere(t); !slices.Equal(after, before) {
 		t.Errorf("interfaces and named networks are %v, and were %v", after, before)
 	}
