@@ -12,11 +12,14 @@ import (
 	"testing"
 )
 
-// door is a socket at which a process listens, as net.Dial calls it.
-type door struct{ network, address string }
+// door is a socket at which somebody listens.
+type door struct {
+	network, address string // as net.Dial calls them
+	inode            string // by which the kernel tells it from others
+}
 
 // doorsOf returns the sockets of TCP and the local ones at which a process listens.
-func doorsOf(t *testing.T, pid int) (all []door) {
+func doorsOf(t *testing.T, pid int) []door {
 	t.Helper()
 	mine := map[string]bool{}
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -27,33 +30,37 @@ func doorsOf(t *testing.T, pid int) (all []door) {
 			mine[strings.TrimSuffix(inode, "]")] = true
 		}
 	}
+	return slices.DeleteFunc(doorsNear(t, strconv.Itoa(pid)), func(d door) bool { return !mine[d.inode] })
+}
+
+// doorsNear returns all such sockets in the network of a process, which is a number or "self".
+func doorsNear(t *testing.T, pid string) (all []door) {
+	t.Helper()
 	for _, table := range []string{"tcp", "tcp6"} {
 		for _, words := range socketTable(t, pid, table, 10) {
 			const listens = "0A"
-			if words[3] == listens && mine[words[9]] {
-				all = append(all, door{"tcp", tcpAddress(t, words[1])})
+			if words[3] == listens {
+				all = append(all, door{"tcp", tcpAddress(t, words[1]), words[9]})
 			}
 		}
 	}
 	for _, words := range socketTable(t, pid, "unix", 8) {
 		const listens, packets = "00010000", "0005"
-		if words[3] != listens || !mine[words[6]] {
-			continue
-		}
 		network := "unix"
 		if words[4] == packets {
 			network = "unixpacket"
 		}
-		all = append(all, door{network, words[7]})
+		if words[3] == listens {
+			all = append(all, door{network, words[7], words[6]})
+		}
 	}
 	return all
 }
 
 // socketTable returns the lines of a table of sockets in the network of a process that have some number of words or more.
-func socketTable(t *testing.T, pid int, name string, atLeast int) (all [][]string) {
+func socketTable(t *testing.T, pid, name string, atLeast int) (all [][]string) {
 	t.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, name))
-	check(t, err)
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%s/net/%s", pid, name)) // empty: the process has ended
 	for line := range strings.Lines(string(text)) {
 		if words := strings.Fields(line); len(words) >= atLeast {
 			all = append(all, words)

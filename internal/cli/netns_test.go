@@ -12,17 +12,20 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/internal/house/testenv"
-	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // needNetworks skips the test unless oshrun can make networks.
 func needNetworks(t *testing.T) {
 	t.Helper()
+	testenv.Need(t, networkRights())
+}
+
+// networkRights returns the capability that the networks of emulated nodes take.
+func networkRights() testenv.Capability {
 	if os.Geteuid() == 0 {
-		testenv.Need(t, testenv.Namespaces)
-	} else if err := xunix.TryNamespaces(true); err != nil {
-		t.Skip(err)
+		return testenv.Namespaces
 	}
+	return testenv.UserNamespaces
 }
 
 // Programs of MPI libraries run on emulated nodes with networks of their own, and leave none behind.
@@ -120,6 +123,22 @@ func TestNetworkCut(t *testing.T) {
 		t.Fatalf("%v: %s", err, text)
 	}
 	j.expect(1, "node node2 is lost with PE 2: ")
+}
+
+// The bridge has a hardware address that does not change with its ports. Otherwise, hosts would not reach it for ten seconds
+// after one of them has ended.
+func TestNetworkBridge(t *testing.T) {
+	t.Parallel()
+	testenv.Need(t, testenv.Root, testenv.Namespaces, testenv.SSH) // for ip
+	j := start(t, "--emulate", "2:netns", "-n", "2", "sh", "-c", `echo "ready $$"; sleep 1000`)
+	j.ready(2)
+	holder := childrenThatRun(j.cmd.Process.Pid, "daemon", "--network")[0]
+	text, err := exec.Command("nsenter", fmt.Sprintf("--net=/proc/%d/ns/net", holder), "ip", "link", "show", "bridge").CombinedOutput()
+	if want := "link/ether 02:00:0a:00:00:fe "; err != nil || !strings.Contains(string(text), want) {
+		t.Errorf("%v, %s; want %s", err, text, want)
+	}
+	check(t, j.cmd.Process.Signal(syscall.SIGTERM))
+	j.expect(143)
 }
 
 // onNetwork returns a process of a job on nodes with networks; the daemon is that of node 2.

@@ -1,16 +1,10 @@
 package cli
 
 import (
-	"bytes"
-	"flag"
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -84,118 +78,4 @@ func TestEmulatedShmem(t *testing.T) {
 	if want := "the job has 2 nodes, and this one has PEs "; !strings.Contains(said, want) {
 		t.Errorf("said %q, want %q in it", said, want)
 	}
-}
-
-// nodeKills is how many processes TestEmulatedKills kills.
-var nodeKills = flag.Int("node-kills", someNodeKills, "how many front ends, daemons and PEs are killed on emulated nodes; with more than the default, each time the job is over in 2 s")
-
-const someNodeKills = 9
-
-// nodeKillPatience is how long a death may go unsaid.
-const nodeKillPatience = 20 * time.Second
-
-// Whichever process is killed, and whenever, the job is over soon, and nothing of it is left.
-func TestEmulatedKills(t *testing.T) {
-	t.Parallel()
-	program := testenv.CompileC(t, testenv.OpenMPI, filepath.Join("testdata", "wait.c"))
-	soon := 8 * time.Second // beside other tests
-	if *nodeKills > someNodeKills {
-		soon = 2 * time.Second
-	}
-	words := map[string]string{"daemon": "is lost with", "PE": "was killed by signal 9 (SIGKILL)"}
-	for i := range *nodeKills {
-		victim := []string{"front end", "daemon", "PE"}[i%3]
-		recovers := i/3%2 == 1 && victim != "front end"
-		after := time.Duration(rand.Int64N(int64(1500 * time.Millisecond)))
-		t.Run(fmt.Sprintf("%d: %s", i, victim), func(t *testing.T) {
-			t.Logf("killed after %v, --recover: %t", after, recovers)
-			args := []string{"--emulate", "4", "-n", "4", program}
-			if recovers {
-				args = append([]string{"--recover"}, args...)
-			}
-			j := start(t, args...)
-			<-time.After(after) // any moment will do
-			pid := j.pick(victim, program)
-			if pid == 0 {
-				t.Log("there is none yet")
-				pid, victim = j.cmd.Process.Pid, "front end"
-			}
-			check(t, syscall.Kill(pid, syscall.SIGKILL))
-			began := time.Now()
-			rest := j.rest()
-			if recovers && victim != "front end" {
-				select {
-				case <-j.stderr.says(words[victim]):
-					began = time.Now()
-					_ = j.cmd.Process.Signal(syscall.SIGINT) // it may be over
-				case <-rest: // it was over before it had begun
-				case <-time.After(nodeKillPatience):
-					_ = j.cmd.Process.Kill()
-					t.Errorf("nothing was said of the %s %d within %v", victim, pid, nodeKillPatience)
-				}
-			}
-			status, said := j.endedAfter(10*time.Second, func() { <-rest })
-			if took := time.Since(began); took > soon {
-				t.Errorf("over after %v, want %v at most", took, soon)
-			}
-			want := words[victim]
-			if victim != "front end" && !strings.Contains(said, want) && !strings.Contains(said, "daemon on node") {
-				t.Errorf("status %d, said %q, want %q in it", status, said, want)
-			}
-		})
-	}
-}
-
-// pick returns a process of a job of several nodes whose PEs run a program; 0: there is none.
-func (j *job) pick(victim, program string) int {
-	daemons := daemonsBelow(j.cmd.Process.Pid)
-	switch {
-	case victim == "front end":
-		return j.cmd.Process.Pid
-	case len(daemons) == 0:
-		return 0
-	}
-	daemon := daemons[rand.IntN(len(daemons))]
-	if victim == "daemon" {
-		return daemon
-	}
-	if pes := childrenThatRun(daemon, program); len(pes) > 0 {
-		return pes[0]
-	}
-	return 0
-}
-
-// daemonsBelow returns the daemons that a process has started, and these.
-func daemonsBelow(pid int) (all []int) {
-	for _, child := range childrenThatRun(pid, "daemon", "--stdin") {
-		all = append(append(all, child), daemonsBelow(child)...)
-	}
-	return all
-}
-
-// childrenThatRun returns the children of a process whose command line ends with some words. Others may be there for a
-// moment: the Go runtime starts some to see what the kernel can do, and nobody misses them.
-func childrenThatRun(pid int, words ...string) []int {
-	return slices.DeleteFunc(childrenOf(pid), func(child int) bool { return !runs(child, words...) })
-}
-
-// runs says whether the command line of a process ends with some words.
-func runs(pid int, words ...string) bool {
-	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty: the process has ended
-	return strings.HasSuffix("\x00"+string(line), "\x00"+strings.Join(words, "\x00")+"\x00")
-}
-
-// childrenOf returns the children of a process.
-func childrenOf(pid int) (all []int) {
-	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // none: the process has ended
-	for _, file := range files {
-		text, _ := os.ReadFile(file) // the thread may have ended
-		for word := range bytes.FieldsSeq(text) {
-			n, err := strconv.Atoi(string(word))
-			if err == nil {
-				all = append(all, n)
-			}
-		}
-	}
-	return all
 }

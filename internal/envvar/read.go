@@ -52,7 +52,7 @@ func (l Level) String() string {
 }
 
 var capabilities = []string{
-	"cc", "ebpf", "gdb", "libpmix", "mpich", "netns", "openmpi", "oshmem", "pmi1", "root", "slurm", "ssh", "user",
+	"cc", "ebpf", "gdb", "libpmix", "mpich", "netns", "openmpi", "oshmem", "pmi1", "root", "slurm", "ssh", "user", "userns",
 }
 
 // CheckCollectives is the check that GOSHMEM_CHECK may name.

@@ -47,10 +47,15 @@ func DropAmbientRights() error {
 }
 
 // AddBridge brings loopback up and makes a bridge with an address.
+//
+// The bridge has a hardware address of its own, made of the address. Without one it takes the lowest of its ports, so
+// that it changes with a port that comes or goes. The other hosts would then send to the old one, into the void, until
+// their ARP has lost patience, which takes ten seconds.
 func AddBridge(name string, addr netip.Prefix) error {
 	r := route{}
 	r.setUp(loopbackIndex)
-	r.newLink(name, "bridge", 0, nil)
+	local := append([]byte{2, 0}, addr.Addr().AsSlice()...) // 2: not given by a maker
+	r.newLink(name, "bridge", unix.IFLA_ADDRESS, local, nil)
 	if r.err != nil {
 		return r.err
 	}
@@ -70,7 +75,7 @@ func ConnectHost(pid int, host string, addr netip.Prefix, bridge, port string) e
 		return err
 	}
 	r := route{}
-	r.newLink(port, "veth", master, func(data []byte) []byte {
+	r.newLink(port, "veth", unix.IFLA_MASTER, binary.NativeEndian.AppendUint32(nil, uint32(master)), func(data []byte) []byte {
 		peer := appendAttr(make([]byte, unix.SizeofIfInfomsg), unix.IFLA_IFNAME, append([]byte(hostLink), 0))
 		peer = appendAttr(peer, unix.IFLA_NET_NS_PID, binary.NativeEndian.AppendUint32(nil, uint32(pid)))
 		return appendAttr(data, vethInfoPeer, peer)
@@ -164,13 +169,10 @@ func (r *route) setUp(index int) {
 	r.ask(unix.RTM_NEWLINK, 0, linkHead(index), fmt.Sprintf("bring interface %d up", index))
 }
 
-// newLink makes an interface of a kind. Master is the bridge to which it belongs; 0: none. Data appends the attributes of
-// the kind; nil: it has none.
-func (r *route) newLink(name, kind string, master int, data func([]byte) []byte) {
+// newLink makes an interface of a kind with one more attribute. Data appends the attributes of the kind; nil: it has none.
+func (r *route) newLink(name, kind string, attr uint16, value []byte, data func([]byte) []byte) {
 	b := appendAttr(linkHead(0), unix.IFLA_IFNAME, append([]byte(name), 0))
-	if master != 0 {
-		b = appendAttr(b, unix.IFLA_MASTER, binary.NativeEndian.AppendUint32(nil, uint32(master)))
-	}
+	b = appendAttr(b, attr, value)
 	info := appendAttr(nil, unix.IFLA_INFO_KIND, []byte(kind))
 	if data != nil {
 		info = appendAttr(info, unix.IFLA_INFO_DATA, data(nil))

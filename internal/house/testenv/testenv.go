@@ -37,8 +37,11 @@ const (
 	User    Capability = "user"    // the test runs as an ordinary user
 
 	Namespaces Capability = "netns" // the test may make namespaces of networks, processes and mounts
-	SSH        Capability = "ssh"   // ssh and its server, and ip to make hosts for them
-	Slurm      Capability = "slurm" // Slurm with its daemons and munge's, and ip to make a network for them
+	// UserNamespaces is what Namespaces is, for networks alone and as an ordinary user.
+	UserNamespaces Capability = "userns"
+
+	SSH   Capability = "ssh"   // ssh and its server, and ip to make hosts for them
+	Slurm Capability = "slurm" // Slurm with its daemons and munge's, and ip to make a network for them
 )
 
 // probe looks for one capability.
@@ -59,9 +62,11 @@ var probes = map[Capability]probe{
 	Root:    {findRoot, "run the test as root"},
 	User:    {findUser, "run the test as an ordinary user"},
 
-	Namespaces: {findNamespaces, "run the test as root, outside of a container that forbids it; Debian: apt install util-linux"},
-	SSH:        {programsOf("ssh", "ssh-keygen", "sshd", "ip"), "Debian: apt install iproute2 openssh-client openssh-server"},
-	Slurm:      {programsOf("salloc", "srun", "sinfo", "slurmctld", "slurmd", "munged", "ip"), "Debian: apt install iproute2 munge slurm-wlm"},
+	Namespaces:     {findNamespaces, "run the test as root, outside of a container that forbids it; Debian: apt install util-linux"},
+	UserNamespaces: {findUserNamespaces, "allow user namespaces: sysctl user.max_user_namespaces, and kernel.unprivileged_userns_clone or kernel.apparmor_restrict_unprivileged_userns where they exist"},
+
+	SSH:   {programsOf("ssh", "ssh-keygen", "sshd", "ip"), "Debian: apt install iproute2 openssh-client openssh-server"},
+	Slurm: {programsOf("salloc", "srun", "sinfo", "slurmctld", "slurmd", "munged", "ip"), "Debian: apt install iproute2 munge slurm-wlm"},
 }
 
 // answer is the result of a probe.
@@ -159,6 +164,8 @@ func findNamespaces() (*toolchain, error) {
 	}
 	return nil, nil
 }
+
+func findUserNamespaces() (*toolchain, error) { return nil, xunix.TryNamespaces(true) }
 
 // programsOf returns a probe that looks for all of some programs.
 func programsOf(names ...string) func() (*toolchain, error) {

@@ -1,0 +1,236 @@
+package cli
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/house/testenv"
+)
+
+// nodeKills is how many processes TestEmulatedKills kills.
+var nodeKills = flag.Int("node-kills", someNodeKills, "how many front ends, daemons and PEs are killed on emulated nodes; with more than the default, nothing else may run: each time the job is over in 2 s, and nothing is left in /dev/shm")
+
+const someNodeKills = 12
+
+// nodeKillPatience is how long a death may go unsaid.
+const nodeKillPatience = 20 * time.Second
+
+// nodeKill is a kill of some process of a job on four nodes at some moment.
+type nodeKill struct {
+	victim   string // front end, daemon or PE
+	recovers bool   // the job has --recover
+	apart    bool   // the nodes have networks of their own
+	after    time.Duration
+}
+
+// Whichever process is killed, and whenever, the job is over soon, with the right words and status, and nothing of it is
+// left.
+func TestEmulatedKills(t *testing.T) {
+	t.Parallel()
+	program := testenv.CompileC(t, testenv.OpenMPI, filepath.Join("testdata", "wait.c"))
+	apart := testenv.Has(networkRights())
+	var took []time.Duration
+	for i := range *nodeKills {
+		k := nodeKill{victim: []string{"front end", "daemon", "PE"}[i%3], apart: apart && i/6%2 == 1}
+		k.recovers = i/3%2 == 1 && k.victim != "front end"
+		k.after = time.Duration(rand.Int64N(int64(1500 * time.Millisecond)))
+		t.Run(fmt.Sprintf("%d: %s", i, k.victim), func(t *testing.T) {
+			t.Logf("killed after %v, --recover: %t, networks: %t", k.after, k.recovers, k.apart)
+			took = append(took, k.test(t, program))
+		})
+	}
+	slices.Sort(took)
+	t.Logf("%d kills, over after %v, and %v at most", len(took), took[len(took)/2], took[len(took)-1])
+}
+
+// test kills, and returns how long the end has taken.
+func (k *nodeKill) test(t *testing.T, program string) time.Duration {
+	t.Helper()
+	alone := *nodeKills > someNodeKills
+	memory, networks := sharedMemory(t), networksHere(t)
+	nodes := "4"
+	if k.apart {
+		nodes = "4:netns"
+	}
+	args := []string{"--emulate", nodes, "-n", "8", program}
+	if k.recovers {
+		args = append([]string{"--recover"}, args...)
+	}
+	j := start(t, args...)
+	<-time.After(k.after) // any moment will do
+	victim, pid := k.victim, j.pick(k.victim, program)
+	if pid == 0 {
+		t.Log("there is none yet")
+		pid, victim = j.cmd.Process.Pid, "front end"
+	}
+	sockets := j.sockets(t)
+	check(t, syscall.Kill(pid, syscall.SIGKILL))
+	began := time.Now()
+	rest := j.rest()
+	words := map[string]string{"daemon": "is lost with", "PE": "was killed by signal 9 (SIGKILL)"}[victim]
+	if k.recovers && victim != "front end" {
+		select {
+		case <-j.stderr.says(words):
+			began = time.Now()
+			_ = j.cmd.Process.Signal(syscall.SIGINT) // it may be over
+		case <-rest: // it was over before it had begun
+		case <-time.After(nodeKillPatience):
+			_ = j.cmd.Process.Kill()
+			t.Errorf("nothing was said of the %s %d within %v", victim, pid, nodeKillPatience)
+		}
+	}
+	j.over(10*time.Second, func() { <-rest })
+	took := time.Since(began)
+	if soon := 2 * time.Second; alone && took > soon {
+		t.Errorf("over after %v, want %v at most", took, soon)
+	}
+	t.Logf("%s: over after %v, status %d, said %q", victim, took, j.cmd.ProcessState.ExitCode(), j.stderr.String())
+	if victim != "front end" {
+		k.expectEnd(t, j, victim, words)
+	}
+	j.expectNothingLeft(t, victim == "front end" && k.apart, sockets)
+	if after := sharedMemory(t); alone && !slices.Equal(after, memory) {
+		t.Errorf("/dev/shm has %v, and had %v", after, memory)
+	}
+	if after := networksHere(t); !slices.Equal(after, networks) {
+		t.Errorf("interfaces and named networks are %v, and were %v", after, networks)
+	}
+	return took
+}
+
+// duringStart finds what oshrun says of a daemon that ends before the PEs have started.
+var duringStart = regexp.MustCompile(`^oshrun: (daemon on )?node[0-3](, started by .*)?: `)
+
+// expectEnd checks status and words of a job of which a daemon or a PE was killed.
+func (k *nodeKill) expectEnd(t *testing.T, j *job, victim, words string) {
+	t.Helper()
+	status, said := j.cmd.ProcessState.ExitCode(), j.stderr.String()
+	want := map[string]int{"daemon": 1, "PE": 128 + int(syscall.SIGKILL)}[victim]
+	switch {
+	case victim == "daemon" && duringStart.MatchString(said):
+		want, words = 4, ""
+	case k.recovers:
+		want = 128 + int(syscall.SIGINT)
+	}
+	if status != want || !strings.Contains(said, words) {
+		t.Errorf("status %d, want %d; said %q, want %q in it", status, want, said, words)
+	}
+}
+
+// sockets returns the sockets at which oshrun's processes listen.
+func (j *job) sockets(t *testing.T) (all []door) {
+	t.Helper()
+	for _, pid := range append(daemonsBelow(j.cmd.Process.Pid), j.cmd.Process.Pid) {
+		all = append(all, doorsOf(t, pid)...)
+	}
+	return all
+}
+
+// expectNothingLeft checks that no file of a job whose processes have ended is left, or that the next job removes it, and
+// that none of its sockets is.
+func (j *job) expectNothingLeft(t *testing.T, forNext bool, sockets []door) {
+	t.Helper()
+	left := filesIn(t, j.tmp)
+	if len(left) > 0 && !forNext {
+		t.Errorf("files are left: %v", left)
+	}
+	if len(left) > 0 {
+		j.another()
+		if left = filesIn(t, j.tmp); len(left) > 0 {
+			t.Errorf("after the next job, files are left: %v", left)
+		}
+	}
+	open := doorsNear(t, "self")
+	for _, d := range sockets {
+		if slices.Contains(open, d) {
+			t.Errorf("a socket is left: %v", d)
+		}
+	}
+}
+
+// sharedMemory returns the names in /dev/shm, without those of MPICH, which these jobs do not use.
+func sharedMemory(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(filesIn(t, "/dev/shm"), func(name string) bool {
+		return strings.HasPrefix(name, "mpich_") || strings.HasPrefix(name, "ucx_")
+	})
+}
+
+// filesIn returns the names in a directory.
+func filesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	files, err := os.ReadDir(dir)
+	check(t, err)
+	for _, file := range files {
+		names = append(names, file.Name())
+	}
+	return names
+}
+
+// pick returns a process of a job of several nodes whose PEs run a program; 0: there is none.
+func (j *job) pick(victim, program string) int {
+	daemons := daemonsBelow(j.cmd.Process.Pid)
+	switch {
+	case victim == "front end":
+		return j.cmd.Process.Pid
+	case len(daemons) == 0:
+		return 0
+	}
+	daemon := daemons[rand.IntN(len(daemons))]
+	if victim == "daemon" {
+		return daemon
+	}
+	if pes := childrenThatRun(daemon, program); len(pes) > 0 {
+		return pes[0]
+	}
+	return 0
+}
+
+// daemonsBelow returns the daemons that a process has started or the holder of its network has, and these.
+func daemonsBelow(pid int) (all []int) {
+	for _, holder := range childrenThatRun(pid, "daemon", "--network") {
+		all = append(all, daemonsBelow(holder)...)
+	}
+	for _, child := range childrenThatRun(pid, "daemon", "--stdin") {
+		all = append(append(all, child), daemonsBelow(child)...)
+	}
+	return all
+}
+
+// childrenThatRun returns the children of a process whose command line ends with some words. Others may be there for a
+// moment: the Go runtime starts some to see what the kernel can do, and nobody misses them.
+func childrenThatRun(pid int, words ...string) []int {
+	return slices.DeleteFunc(childrenOf(pid), func(child int) bool { return !runs(child, words...) })
+}
+
+// runs says whether the command line of a process ends with some words.
+func runs(pid int, words ...string) bool {
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty: the process has ended
+	return strings.HasSuffix("\x00"+string(line), "\x00"+strings.Join(words, "\x00")+"\x00")
+}
+
+// childrenOf returns the children of a process.
+func childrenOf(pid int) (all []int) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // none: the process has ended
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // the thread may have ended
+		for word := range bytes.FieldsSeq(text) {
+			n, err := strconv.Atoi(string(word))
+			if err == nil {
+				all = append(all, n)
+			}
+		}
+	}
+	return all
+}
