@@ -509,3 +509,43 @@ func TestCloseBoth(t *testing.T) {
 		between(t, "closed", began, 0, 0)
 	})
 }
+
+// A connection to a second address that comes too late ends its handshake. So the listener does not take the process for
+// a stranger.
+func TestLateConnectionIsNoStranger(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow, quick := newNetwork(), newNetwork()
+		slow.rate.Store(3000) // a handshake takes more than dialStagger
+		secret := NewSecret()
+		accepted := make(chan *Link, 1)
+		ln, err := NewListener(ListenConfig{
+			Secret: secret,
+			Accept: func(l *Link) (Handler, error) {
+				accepted <- l
+				return newEnd().handler(), nil
+			},
+			Report: func(line string) { t.Errorf("listener: %s", line) },
+		}, []net.Listener{slow, quick})
+		if err != nil {
+			t.Fatal(err)
+		}
+		addrs := []netip.AddrPort{anywhere[0], netip.MustParseAddrPort("192.0.2.2:1")}
+		a := dial(t, DialConfig{Secret: secret, Addrs: addrs, Peer: AnyNode, Connect: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+			if addr == addrs[0] {
+				return slow.connect(ctx, addr)
+			}
+			return quick.connect(ctx, addr)
+		}})
+		if s, q := slow.dials.Load(), quick.dials.Load(); s != 1 || q != 1 {
+			t.Errorf("%d and %d connections, want one to each address", s, q)
+		}
+		time.Sleep(10 * time.Second) // the handshake of the first one ends
+		for _, l := range []*Link{a.link, <-accepted} {
+			l.Abort()
+			<-l.Done()
+		}
+		ln.Close()
+		slow.cut(nil)
+		quick.cut(nil)
+	})
+}

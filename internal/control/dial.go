@@ -236,24 +236,31 @@ func (d *dialer) explain(ctx context.Context, took time.Duration, why map[netip.
 	return fmt.Errorf("no link after %v: "+strings.Join(texts, "; "), append([]any{took.Round(time.Millisecond)}, causes...)...)
 }
 
+// opened is what became of an attempt to make a connection.
+type opened struct {
+	addr netip.AddrPort
+	c    *connection
+	err  error
+}
+
 // race makes a connection to one of the addresses, and proves that its peer has the secret. It starts with the first
 // address. The next one joins in when one fails or after a while. It notes why an address failed.
+//
+// Connections that come too late end their handshake before they are closed, for the listener would report one that breaks
+// in it as a stranger's. Nobody waits for them.
 func (d *dialer) race(ctx context.Context, attempt time.Duration, addrs []netip.AddrPort, why map[netip.AddrPort]error) (*connection, netip.AddrPort) {
-	type result struct {
-		addr netip.AddrPort
-		c    *connection
-		err  error
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	results := make(chan result, len(addrs))
+	dials, stopDials := context.WithCancel(ctx)
+	defer stopDials()
+	handshakes, stopHandshakes := context.WithCancelCause(context.WithoutCancel(ctx))
+	letThemEnd := context.AfterFunc(ctx, func() { stopHandshakes(context.Cause(ctx)) })
+	results := make(chan opened, len(addrs))
 	started, running := 0, 0
 	stagger := time.NewTimer(0)
 	defer stagger.Stop()
-	var winner result
-	for running > 0 || winner.c == nil && started < len(addrs) && ctx.Err() == nil {
+	var winner opened
+	for winner.c == nil && (running > 0 || started < len(addrs) && ctx.Err() == nil) {
 		var start <-chan time.Time
-		if winner.c == nil && started < len(addrs) {
+		if started < len(addrs) {
 			start = stagger.C
 		}
 		select {
@@ -263,31 +270,41 @@ func (d *dialer) race(ctx context.Context, attempt time.Duration, addrs []netip.
 			running++
 			stagger.Reset(dialStagger)
 			go func() {
-				c, err := d.open(ctx, attempt, addr)
-				results <- result{addr, c, err}
+				c, err := d.open(dials, handshakes, attempt, addr)
+				results <- opened{addr, c, err}
 			}()
 		case r := <-results:
 			running--
-			switch {
-			case r.err != nil && winner.c == nil:
-				if why[r.addr] == nil || ctx.Err() == nil { // an earlier error says more than the end of the time
-					why[r.addr] = r.err
-				}
-				stagger.Reset(0)
-			case r.err == nil && winner.c == nil:
+			if r.err == nil {
 				winner = r
-				cancel()
-			case r.err == nil:
-				r.c.close(errReplaced)
+				break
 			}
+			if why[r.addr] == nil || ctx.Err() == nil { // an earlier error says more than the end of the time
+				why[r.addr] = r.err
+			}
+			stagger.Reset(0)
 		}
 	}
+	letThemEnd()
+	go closeLate(results, running, stopHandshakes)
 	return winner.c, winner.addr
 }
 
-// open makes a connection to an address and does the TLS handshake.
-func (d *dialer) open(parent context.Context, attempt time.Duration, addr netip.AddrPort) (*connection, error) {
-	ctx, cancel := context.WithTimeout(parent, attempt)
+// closeLate closes the connections of a race that is over, and calls stop after the last one.
+func closeLate(results <-chan opened, running int, stop context.CancelCauseFunc) {
+	defer stop(nil)
+	for range running {
+		if r := <-results; r.c != nil {
+			r.c.close(errReplaced)
+		}
+	}
+}
+
+// open makes a connection to an address and does the TLS handshake. Each has a context, and both together the time of an
+// attempt.
+func (d *dialer) open(dials, handshakes context.Context, attempt time.Duration, addr netip.AddrPort) (*connection, error) {
+	until := time.Now().Add(attempt)
+	dials, cancel := context.WithDeadline(dials, until)
 	defer cancel()
 	connect := d.cfg.Connect
 	if connect == nil {
@@ -296,7 +313,7 @@ func (d *dialer) open(parent context.Context, attempt time.Duration, addr netip.
 			return n.DialContext(ctx, "tcp", addr.String())
 		}
 	}
-	raw, err := connect(ctx, addr)
+	raw, err := connect(dials, addr)
 	if err != nil {
 		if op := (*net.OpError)(nil); errors.As(err, &op) && op.Err != nil { // the address is said already
 			err = op.Err
@@ -304,13 +321,14 @@ func (d *dialer) open(parent context.Context, attempt time.Duration, addr netip.
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	if d.isHeld() {
-		ctx, cancel = context.WithTimeout(parent, heldAttempt)
-		defer cancel()
+		until = time.Now().Add(heldAttempt)
 		d.waits.Add(1)
 		defer d.waits.Add(-1)
 		defer d.reached() // before the line above
 	}
-	return d.shakeHands(ctx, raw)
+	handshakes, cancelHandshake := context.WithDeadline(handshakes, until)
+	defer cancelHandshake()
+	return d.shakeHands(handshakes, raw)
 }
 
 // shakeHands does the TLS handshake on a connection, which it closes after an error.
@@ -319,6 +337,9 @@ func (d *dialer) shakeHands(ctx context.Context, raw net.Conn) (*connection, err
 	t := tls.Client(m, d.tls)
 	if err := t.HandshakeContext(ctx); err != nil {
 		m.Close() //nolint:errcheck // the handshake's error says more
+		if cause := context.Cause(ctx); cause != nil {
+			err = cause
+		}
 		return nil, fmt.Errorf("TLS handshake: %w", err)
 	}
 	return newConnection(m, t), nil
