@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -171,7 +172,7 @@ func (d door) visit(who string, does stranger, within time.Duration) (v visit) {
 		v.err = err
 		return v
 	}
-	defer conn.Close() //nolint:errcheck // it is over
+	defer conn.Close()
 	v.local = conn.LocalAddr().String()
 	_ = conn.SetDeadline(began.Add(within)) // an error comes again when it is read
 	does(conn)
@@ -180,7 +181,7 @@ func (d door) visit(who string, does stranger, within time.Duration) (v visit) {
 		n, err = conn.Read(b)
 	}
 	v.took = time.Since(began)
-	if wasLate, ok := err.(net.Error); ok && wasLate.Timeout() {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
 		v.err = err
 	}
 	return v
