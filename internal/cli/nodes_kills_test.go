@@ -234,3 +234,78 @@ func childrenOf(pid int) (all []int) {
 	}
 	return all
 }
+
+// No process of a node outlives its daemon: neither a PE, be it a script, nor what that has started. As the only job of
+// the machine, they are dead within 100 ms.
+func TestEmulatedEndOfNode(t *testing.T) {
+	t.Parallel()
+	alone := *nodeKills > someNodeKills
+	script := `sh -c 'sleep 1000 & sleep 1000 & wait' & echo "ready $$"; sleep 1000`
+	layouts := []string{"4"}
+	if testenv.Has(networkRights()) {
+		layouts = append(layouts, "4:netns")
+	}
+	for i := range max(2, *nodeKills/12) {
+		nodes := layouts[i%len(layouts)]
+		t.Run(nodes, func(t *testing.T) {
+			j := start(t, "--recover", "--launch-radix", "2", "--emulate", nodes, "-n", "8", "sh", "-c", script)
+			j.ready(8)
+			daemons := daemonsBelow(j.cmd.Process.Pid)
+			theirs := map[int][]int{}
+			for _, daemon := range daemons {
+				theirs[daemon] = descendantsOfPEs(t, daemon)
+			}
+			for _, daemon := range daemons {
+				check(t, syscall.Kill(daemon, syscall.SIGKILL))
+				took := untilDead(t, theirs[daemon])
+				if t.Logf("%d processes dead after %v", len(theirs[daemon]), took); alone && took > 100*time.Millisecond {
+					t.Errorf("a process of the node lived for %v after its daemon, want 100ms at most", took)
+				}
+			}
+			j.over(testPatience, func() { <-j.rest() })
+			if status := j.cmd.ProcessState.ExitCode(); status != 1 {
+				t.Errorf("status %d, want 1; stderr:\n%s", status, &j.stderr)
+			}
+			j.expectNothingLeft(t, nodes != "4", nil)
+		})
+	}
+}
+
+// descendantsOfPEs returns the two PEs of a daemon and what they have started: five processes each, once all are there.
+func descendantsOfPEs(t *testing.T, daemon int) (all []int) {
+	t.Helper()
+	for begin := time.Now(); time.Since(begin) < testPatience; time.Sleep(time.Millisecond) {
+		all = nil
+		for _, pid := range slices.DeleteFunc(childrenOf(daemon), func(pid int) bool { return runs(pid, "daemon", "--stdin") }) {
+			all = append(append(all, pid), processesBelow(pid)...)
+		}
+		if len(all) == 10 {
+			return all
+		}
+	}
+	t.Fatalf("daemon %d has the processes %v, want 10", daemon, all)
+	return nil
+}
+
+// untilDead waits until processes have ended, perhaps without having been reaped.
+func untilDead(t *testing.T, pids []int) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for _, pid := range pids {
+		for !isDead(pid) {
+			if time.Since(began) > testPatience {
+				line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended just now
+				t.Fatalf("process %d still runs after %v: %q", pid, time.Duration(testPatience), line)
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	return time.Since(began)
+}
+
+// isDead says whether a process has ended.
+func isDead(pid int) bool {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, rest, _ := bytes.Cut(text, []byte(") "))
+	return err != nil || bytes.HasPrefix(rest, []byte("Z")) || bytes.HasPrefix(rest, []byte("X"))
+}
