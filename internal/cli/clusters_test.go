@@ -41,6 +41,10 @@ func TestSSHCluster(t *testing.T) {
 		c.testLoss(t, launch, program, "g1")
 		c.testLoss(t, append([]string{"--recover"}, launch...), program, "g2")
 	})
+	testMeetings(t, func(t *testing.T, hosts int, args ...string) *job {
+		return c.prepare(t, slices.Concat(launch, []string{"-n", fmt.Sprint(hosts)}, args)...)
+	})
+	c.expectIdle(t)
 	if left, err := os.ReadDir(filepath.Join(dir, "tmp")); err != nil || len(left) > 0 {
 		t.Errorf("left in the hosts' temporary directory: %v, %v", left, err)
 	}
@@ -65,6 +69,10 @@ func TestSlurmCluster(t *testing.T) {
 			c.testLoss(t, nil, program, "n1")
 		})
 	}
+	testMeetings(t, func(t *testing.T, hosts int, args ...string) *job {
+		return c.prepare(t, slices.Concat([]string{"-n", fmt.Sprint(hosts)}, args)...)
+	})
+	c.expectIdle(t)
 }
 
 // needCluster skips the test unless the machine can have a cluster with a launcher.
@@ -87,6 +95,27 @@ func (c *cluster) testPrograms(t *testing.T, hostOf func(rank int) (node, host s
 			c.expectIdle(t)
 		})
 	}
+}
+
+// testMeetings runs programs whose processes meet others than by messages, a rank on each host: a spawned job, published
+// names and events. Prepared makes an oshrun that runs what follows on some hosts.
+func testMeetings(t *testing.T, prepared func(t *testing.T, hosts int, args ...string) *job) {
+	t.Helper()
+	t.Run("spawn", func(t *testing.T) {
+		j := prepared(t, clusterHosts, "--output", "tag", spawnProgram(t))
+		j.begin()
+		j.expectSpawned(clusterHosts)
+	})
+	t.Run("names", func(t *testing.T) {
+		j := prepared(t, 2, namesProgram(t))
+		j.begin()
+		j.expectNames()
+	})
+	t.Run("events", func(t *testing.T) {
+		j := prepared(t, clusterHosts, eventsProgram(t), "ranges")
+		j.begin()
+		j.expectRanges(1)
+	})
 }
 
 // testLoss kills the daemon on a host. Oshrun names the host; with --recover the job goes on until it is interrupted.

@@ -33,6 +33,9 @@ func TestNetworks(t *testing.T) {
 	t.Parallel()
 	needNetworks(t)
 	before := networksHere(t)
+	testMeetings(t, func(t *testing.T, hosts int, args ...string) *job {
+		return prepare(t, slices.Concat([]string{"--emulate", fmt.Sprintf("%d:netns", hosts), "-n", fmt.Sprint(hosts)}, args)...)
+	})
 	testRounds(t, "4:netns", 20, func(node string) string { return node })
 	if after := networksHere(t); !slices.Equal(after, before) {
 		t.Errorf("interfaces and named networks are %v, and were %v", after, before)

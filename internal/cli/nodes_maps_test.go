@@ -13,8 +13,8 @@ import (
 	shared "github.com/goshmem/goshmem/internal/job"
 )
 
-// sharedMemory finds what a step has handed out among what a process has mapped: the inode and the name of each.
-var sharedMemory = regexp.MustCompile(`(\d+) +/memfd:goshmem-(\S+)`)
+// handedOut finds what a step has handed out among what a process has mapped: the inode and the name of each.
+var handedOut = regexp.MustCompile(`(\d+) +/memfd:goshmem-(\S+)`)
 
 // testMaps joins the job as shmem.Init does, before that refuses several nodes. It says what it has mapped, in a line of
 // its PE, the node, and names with inodes.
@@ -26,7 +26,7 @@ func testMaps(_ []string, stdout, stderr io.Writer) int {
 		var maps []byte
 		maps, err = os.ReadFile("/proc/self/maps")
 		var all []string
-		for _, found := range sharedMemory.FindAllSubmatch(maps, -1) {
+		for _, found := range handedOut.FindAllSubmatch(maps, -1) {
 			all = append(all, fmt.Sprintf("%s=%s", found[2], found[1]))
 		}
 		slices.Sort(all)

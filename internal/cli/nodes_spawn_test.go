@@ -16,24 +16,36 @@ import (
 // Processes that MPI_Comm_spawn starts on several nodes merge with their parents, sum with them, and disconnect.
 func TestEmulatedMPISpawn(t *testing.T) {
 	t.Parallel()
-	program := testenv.CompileC(t, testenv.OpenMPI, filepath.Join("..", "..", "pmix", "server", "testdata", "mpispawn.c"))
+	program := spawnProgram(t)
 	for _, x := range []struct{ nodes, pes int }{{1, 2}, {2, 2}, {2, 3}, {4, 4}} {
 		j := start(t, "--emulate", fmt.Sprint(x.nodes), "-n", fmt.Sprint(x.pes), "--output", "tag", program)
-		j.expect(0)
-		all := x.pes + 2
-		var want []string
-		for rank := range all {
-			who := fmt.Sprintf("[%d]<stdout>: parent", rank)
-			if rank >= x.pes {
-				who = fmt.Sprintf("[1.%d]<stdout>: child", rank-x.pes)
-				want = append(want, fmt.Sprintf("[1.%d]<stdout>: argument: an argument", rank-x.pes))
-			}
-			want = append(want, fmt.Sprintf("%s %d of %d, sum %d", who, rank, all, all*(all-1)/2))
+		j.expectSpawned(x.pes)
+	}
+}
+
+// spawnProgram spawns two processes of itself.
+func spawnProgram(t *testing.T) string {
+	t.Helper()
+	return testenv.CompileC(t, testenv.OpenMPI, filepath.Join("..", "..", "pmix", "server", "testdata", "mpispawn.c"))
+}
+
+// expectSpawned checks what spawnProgram has printed on some ranks, with --output tag.
+func (j *job) expectSpawned(n int) {
+	j.t.Helper()
+	j.expect(0)
+	all := n + 2
+	var want []string
+	for rank := range all {
+		who := fmt.Sprintf("[%d]<stdout>: parent", rank)
+		if rank >= n {
+			who = fmt.Sprintf("[1.%d]<stdout>: child", rank-n)
+			want = append(want, fmt.Sprintf("[1.%d]<stdout>: argument: an argument", rank-n))
 		}
-		slices.Sort(want)
-		if got := lines(j.stdout.String()); !slices.Equal(got, want) {
-			t.Errorf("%d nodes: got %q, want %q", x.nodes, got, want)
-		}
+		want = append(want, fmt.Sprintf("%s %d of %d, sum %d", who, rank, all, all*(all-1)/2))
+	}
+	slices.Sort(want)
+	if got := lines(j.stdout.String()); !slices.Equal(got, want) {
+		j.t.Errorf("%d ranks: got %q, want %q", n, got, want)
 	}
 }
 

@@ -102,7 +102,7 @@ func TestControlStdioMPI(t *testing.T) {
 			check(t, err)
 			nodeOf := func(rank int) (node, host string) { return fmt.Sprintf("node%d", rank), name }
 			for _, word := range []string{"hello", "ring", "abort", "exit"} {
-				start(t, "--emulate", "4", "--control", "stdio", "--launch-radix", "1", "-n", "4", program, word).expectRanks(word, nodeOf)
+				start(t, "--emulate", "4", "--control", "stdio", "--launch-radix", "1", "-n", "4", program, word).expectRanks(word, 4, nodeOf)
 			}
 		})
 	}
