@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -194,7 +195,7 @@ func prepare(t *testing.T, args ...string) *job {
 	t.Helper()
 	self, err := os.Executable()
 	check(t, err)
-	j := &job{t: t, cmd: exec.Command(self, args...), tmp: t.TempDir()}
+	j := &job{t: t, cmd: exec.Command(self, onNodes(args)...), tmp: t.TempDir()}
 	out, err := j.cmd.StdoutPipe()
 	check(t, err)
 	j.out, j.closeOut = bufio.NewReader(out), func() { check(t, out.Close()) }
@@ -208,6 +209,28 @@ func prepare(t *testing.T, args ...string) *job {
 	j.cmd.ExtraFiles = []*os.File{null, null, null, null, w} // descriptor 7, a number that oshrun does not use for its PEs
 	j.theirs = []*os.File{w, null}
 	return j
+}
+
+// someNodes is on how many emulated nodes jobs run whose tests do not say where. On one node, all goes the way to a daemon.
+// Tests whose programs are of shmem or mpi fail on more than one.
+var someNodes = flag.Int("nodes", 0, "on how many emulated nodes jobs run whose tests do not say where; 0: without daemons")
+
+// onNodes adds to the arguments of oshrun that its job runs on some nodes, at most as many as there are PEs.
+func onNodes(args []string) []string {
+	at := slices.Index(args, "-n")
+	for _, where := range []string{"--emulate", "--host", "--hostfile", "--launch"} {
+		if slices.Contains(args, where) {
+			at = -1
+		}
+	}
+	if *someNodes == 0 || at < 0 {
+		return args
+	}
+	n, err := strconv.Atoi(args[at+1])
+	if err != nil {
+		return args // which is the test
+	}
+	return append([]string{"--emulate", strconv.Itoa(min(n, *someNodes))}, args...)
 }
 
 // inNamespaces makes oshrun run in its own namespaces, made by unshare, after a shell command.

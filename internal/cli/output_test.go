@@ -64,7 +64,7 @@ func TestKilledInFlood(t *testing.T) {
 	full := 0 // how often in a row no PE could write
 	until(t, "a standstill", func() bool {
 		full++
-		for _, pid := range children(t, j.cmd.Process.Pid) {
+		for _, pid := range pesBelow(t, j.cmd.Process.Pid) {
 			if stat(fmt.Sprint(pid))[0] != "S" {
 				full = 0
 			}
@@ -72,7 +72,7 @@ func TestKilledInFlood(t *testing.T) {
 		return full == 10
 	})
 	check(t, os.WriteFile(gate, nil, 0o600))
-	until(t, "the end of all PEs", func() bool { return len(children(t, j.cmd.Process.Pid)) == 0 })
+	until(t, "the end of all PEs", func() bool { return len(pesBelow(t, j.cmd.Process.Pid)) == 0 })
 	status, _ := j.ended(testPatience)
 	text := j.stdout.Bytes()
 	before, after, ok := bytes.Cut(text, []byte(fmt.Sprintf("oshrun: PE %d (pid ", victim)))

@@ -196,3 +196,16 @@ func children(t *testing.T, pid int) (all []int) {
 	slices.Sort(all)
 	return all
 }
+
+// pesBelow returns the PEs of an oshrun, or of its daemons.
+func pesBelow(t *testing.T, pid int) (all []int) {
+	t.Helper()
+	for _, child := range children(t, pid) {
+		if runs(child, "daemon", "--stdin") {
+			all = append(all, pesBelow(t, child)...)
+		} else {
+			all = append(all, child)
+		}
+	}
+	return all
+}
