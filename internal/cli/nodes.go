@@ -127,6 +127,9 @@ func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
 		}
 		return usagef("--interface eth0, or 10.0.0.0/8", "--interface: %w", err)
 	}
+	if emulated && f.network == "" {
+		cfg.Addrs = cfg.Addrs[:1] // daemons that are busy would try both, which makes them busier
+	}
 	o.Starter = nodes.Starter{Config: cfg}
 	return nil
 }
