@@ -235,7 +235,7 @@ func (st *starter) environ(j *localJob, pe int) []string {
 	app := &j.apps[j.appOf(pe)]
 	env := append([]string(nil), app.Env...)
 	if procs := app.Procs; procs > 0 {
-		if j.share.spans() {
+		if j.share.isGiven() {
 			procs = max(1, runtime.GOMAXPROCS(0)/j.sharers())
 		}
 		if at := st.cfg.place(j, pe); at.CPUs != nil {

@@ -40,12 +40,12 @@ type App struct {
 // Config says what a step runs. It is plain data, which another process can be sent; what the
 // step calls is in Hooks.
 type Config struct {
-	Apps     []App        // of the first job, on all nodes; its PEs are counted through
-	Share    Share        // what the step has of the first job; zero: all of it, and a name and a key of its own
-	HeapSize uint64       // bytes
-	MostPEs  int          // that a spawned job may have
-	Places   []plan.Place // where the PEs of the first job run, those of other nodes included; nil: anywhere
-	CPUs     []int        // the processors that the jobs may use; nil: any
+	Apps     []App  // of the first job, on all nodes; its PEs are counted through
+	Share    Share  // what the step has of the first job; zero: all of it, and a name and a key of its own
+	HeapSize uint64 // bytes
+	MostPEs  int    // that a spawned job may have
+	Binding  Binding
+	Places   []plan.Place // where the PEs of the first job run; nil: Binding says it if Share is given, otherwise anywhere
 	StdinTo  Readers      // which PEs read standard input, as Feed brings it
 	Terminal bool         // standard input is a terminal: the PEs that read it stay in this process's session
 	Raw      bool         // Hooks.Output takes bytes as they come instead of lines
@@ -146,6 +146,7 @@ type Step struct {
 	orders     *orders
 	clients    *clients
 	spawner    *spawner
+	report     Report // Start sets it
 }
 
 // Start makes everything that the PEs need. Launch starts them; Close must be
@@ -162,7 +163,12 @@ func Start(cfg Config, hooks Hooks) (*Step, error) {
 		return nil, err
 	}
 	cfg.Apps = apps
+	bindings, err := cfg.assignPlaces()
+	if err != nil {
+		return nil, err
+	}
 	s := assemble(settings{cfg, hooks}, cfg.stepName())
+	s.report = Report{Bindings: bindings}
 	if err := s.setUp(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

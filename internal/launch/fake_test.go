@@ -48,6 +48,7 @@ type fake struct {
 	fed      func(daemon.Chunk)      // Feed calls it, unless it is nil
 	added    error                   // what AddJob returns
 	started  error                   // what StartJob returns
+	report   daemon.Report           // what Report returns
 	answered chan daemon.SpawnAnswer // gets what AnswerSpawn is called with, unless it is nil
 
 	mu    sync.Mutex
@@ -156,3 +157,5 @@ func (f *fake) QuitGo(id daemon.ID, _ time.Duration) { f.note("quit %v", id) }
 
 func (f *fake) Tier() string    { return f.tier }
 func (f *fake) ToolURI() string { return f.uri }
+
+func (f *fake) Report() daemon.Report { return f.report }

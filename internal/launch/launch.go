@@ -69,7 +69,7 @@ type Options struct {
 	Timeout  time.Duration  // 0: none
 	Stacks   bool           // at a timeout, or SIGQUIT, Go PEs say where they are
 	Pprof    string         // directory for profiles of the PEs; empty: none
-	Binding  Binding
+	Binding  daemon.Binding
 	Stats    func(*Stats) ([]byte, error) // makes lines to be printed at the end; nil: none
 	Verbose  bool
 	Quiet    bool // nothing is said of PEs that are stopped, stuck or starved
@@ -185,7 +185,7 @@ func (o *Options) run(ctx context.Context, at Starter) (status int, err error) {
 		p.message("%s", text)
 	})
 	defer input.end()
-	r.reportBindings(machine, cfg.Places)
+	r.reportBindings(machine, cfg.Places, span)
 	o.printDebug(cluster, p)
 	r.loop(ctx)
 	r.orders.Wait()
