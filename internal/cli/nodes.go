@@ -15,6 +15,7 @@ import (
 	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/internal/nodes"
 	"github.com/goshmem/goshmem/internal/plan"
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // mostEmulated bounds the nodes that one machine can stand for: each is a process of its own, with
@@ -33,6 +34,7 @@ type nodeFlags struct {
 	launchFlat    bool
 	prefix        string
 	network       string
+	data          string
 	portRange     string
 	lease         string
 }
@@ -45,6 +47,7 @@ func (f *nodeFlags) registerNodes(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.launchFlat, "launch-flat", false, "let oshrun start all daemons by itself: where nodes have no ssh to each other")
 	fs.StringVar(&f.prefix, "prefix", "", "where oshrun is on other hosts: `DIR`/bin/oshrun; by default where it is here")
 	fs.StringVar(&f.network, "interface", "", "let daemons use this `network` alone: eth0, or 10.0.0.0/8")
+	fs.StringVar(&f.data, "data-interface", "", "let PEs reach those of other hosts by this `network` alone: ib0, or 10.0.0.0/8. Sets what\nOpen MPI, UCX and libfabric read, where the user has not")
 	fs.StringVar(&f.portRange, "port-range", "", "listen at a port of `LOW-HIGH` alone")
 	fs.StringVar(&f.lease, "lease", "10", "how long a node may be out of reach before it is lost: seconds, or 30s, 1m")
 }
@@ -105,6 +108,18 @@ func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
 		return usagef("--interface eth0, or 10.0.0.0/8", "--interface: %w", err)
 	}
 	o.Starter = nodes.Starter{Config: cfg}
+	return nil
+}
+
+// setData says by which network PEs reach those of other hosts. Each host looks for its interface itself.
+func (f *nodeFlags) setData(o *launch.Options) error {
+	if f.data == "" {
+		return nil
+	}
+	if _, err := xunix.ParseInterfaceFilter(f.data); err != nil {
+		return usagef("--data-interface ib0, or 10.0.0.0/8", "--data-interface: %w", err)
+	}
+	o.DataNetwork = f.data
 	return nil
 }
 

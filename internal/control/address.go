@@ -6,10 +6,11 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // PortRange is the ports from Low to High. The zero value leaves the choice to the kernel.
@@ -76,64 +77,37 @@ func listenAt(addr netip.Addr, ports PortRange) (net.Listener, error) {
 // network like 10.0.0.0/8: then all of that interface or in that network are meant, docker* included. With loopback the
 // result is the loopback addresses alone, for processes of one machine.
 func LocalAddresses(filter string, loopback bool) ([]netip.Addr, error) {
-	interfaces, err := net.Interfaces()
+	all, err := xunix.Interfaces()
 	if err != nil {
-		return nil, fmt.Errorf("list network interfaces: %w", err)
-	}
-	var all []localInterface
-	for _, i := range interfaces {
-		addrs, err := i.Addrs()
-		if err != nil {
-			return nil, fmt.Errorf("list addresses of interface %s: %w", i.Name, err)
-		}
-		local := localInterface{name: i.Name, up: i.Flags&net.FlagUp != 0}
-		for _, a := range addrs {
-			if p, err := netip.ParsePrefix(a.String()); err == nil {
-				local.addrs = append(local.addrs, p.Addr())
-			}
-		}
-		all = append(all, local)
+		return nil, err
 	}
 	return chooseAddresses(all, filter, loopback)
 }
 
-// localInterface is what is known about a network interface.
-type localInterface struct {
-	name  string
-	up    bool
-	addrs []netip.Addr
-}
-
 // chooseAddresses is LocalAddresses without the machine.
-func chooseAddresses(all []localInterface, filter string, loopback bool) ([]netip.Addr, error) {
-	var network netip.Prefix
-	if strings.Contains(filter, "/") {
-		p, err := netip.ParsePrefix(filter)
-		if err != nil {
-			return nil, fmt.Errorf("interface %q is no network, want one like 10.0.0.0/8", filter)
+func chooseAddresses(all []xunix.Interface, filter string, loopback bool) ([]netip.Addr, error) {
+	var wanted xunix.InterfaceFilter
+	if filter != "" {
+		var err error
+		if wanted, err = xunix.ParseInterfaceFilter(filter); err != nil {
+			return nil, err
 		}
-		network = p.Masked()
-	} else if filter != "" && !slices.ContainsFunc(all, func(i localInterface) bool { return i.name == filter }) {
-		var names []string
-		for _, i := range all {
-			names = append(names, i.name)
+		if err := wanted.Check(all); err != nil {
+			return nil, err
 		}
-		return nil, fmt.Errorf("there is no interface %q; this machine has %s", filter, strings.Join(names, ", "))
 	}
 	var chosen, seen []netip.Addr
 	for _, i := range all {
-		for _, a := range i.addrs {
+		for _, a := range i.Addrs {
 			seen = append(seen, a)
-			ok := i.up
+			ok := i.Up
 			switch {
 			case loopback:
 				ok = ok && a.IsLoopback()
-			case network.IsValid():
-				ok = ok && network.Contains(a)
 			case filter != "":
-				ok = ok && i.name == filter
+				ok = ok && wanted.Has(&i, a)
 			default:
-				ok = ok && !strings.HasPrefix(i.name, "docker") && !strings.HasPrefix(i.name, "virbr") &&
+				ok = ok && !strings.HasPrefix(i.Name, "docker") && !strings.HasPrefix(i.Name, "virbr") &&
 					!a.IsLoopback() && !a.IsLinkLocalUnicast()
 			}
 			if ok && (a.Is4() || !a.IsLinkLocalUnicast()) { // another machine would need a zone of its own for it

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,6 +31,7 @@ type starter struct {
 	debuggers  *debuggers
 	private    *private
 	attach     *attachService
+	data       dataNetwork
 	background *background
 	logger     zerolog.Logger
 	work       chan func() // to the thread; closed when the step ends
@@ -246,7 +248,9 @@ func (st *starter) environ(j *localJob, pe int) []string {
 	env = append(env, st.private.environ(app.Env)...)
 	env = append(env, j.yieldVariable(app.Env)...)
 	env = append(env, memHooksVariable(app.Env)...)
-	env = append(env, emulation(app.Env, j.share)...)
+	data := st.data.variables(app.Env)
+	env = append(env, data...)
+	env = append(env, emulation(slices.Concat(app.Env, data), j.share)...)
 	env = append(env, st.servers.environ(j, pe)...)
 	return append(env, envvar.Step+"="+st.attach.address())
 }

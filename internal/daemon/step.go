@@ -64,7 +64,9 @@ type Config struct {
 	// nodes they do: only the root knows which failure was the first.
 	EndsFirst bool
 	Debug     []int // PEs of the first job that are started stopped, for a debugger
-	Memory    bool  // Exited says how much memory PEs had, beside what the kernel counts at their end
+	// DataNetwork is the interface by which PEs are to reach those of other nodes, or a network that has it; empty: any.
+	DataNetwork string
+	Memory      bool // Exited says how much memory PEs had, beside what the kernel counts at their end
 }
 
 // ID names a PE: its job, 0 for the first one of the step, and its number there.
@@ -167,7 +169,12 @@ func Start(cfg Config, hooks Hooks) (*Step, error) {
 	if err != nil {
 		return nil, err
 	}
+	data, err := openDataNetwork(cfg.DataNetwork)
+	if err != nil {
+		return nil, err
+	}
 	s := assemble(settings{cfg, hooks}, cfg.stepName())
+	s.starter.data = data
 	s.report = Report{Bindings: bindings}
 	if err := s.setUp(); err != nil {
 		return nil, errors.Join(err, s.Close())

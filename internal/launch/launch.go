@@ -77,8 +77,10 @@ type Options struct {
 	Debug    []int // PEs that wait for a debugger at their first instruction
 	DryRun   bool  // nothing is started once all is checked and displayed
 	// Recover lets the other PEs go on when one has failed.
-	Recover  bool
-	Watchdog daemon.Watchdog // how ends of PEs are learnt of
+	Recover bool
+	// DataNetwork is the interface by which PEs are to reach those of other nodes, see daemon.Config.
+	DataNetwork string
+	Watchdog    daemon.Watchdog // how ends of PEs are learnt of
 	// ReportURI is a file for what tools need to attach, - for standard output;
 	// empty: none may.
 	ReportURI string
@@ -227,7 +229,7 @@ func (o *Options) config() (daemon.Config, error) {
 	if n < 1 || n > layout.MaxLocal {
 		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want %s", n, WantPEs()), Hint: "a smaller -n"}
 	}
-	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.readers(), OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover && o.span().nodes() == 1, Tools: o.ReportURI != "", Memory: o.Stats != nil, Debug: o.Debug}
+	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.readers(), OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover && o.span().nodes() == 1, Tools: o.ReportURI != "", Memory: o.Stats != nil, Debug: o.Debug, DataNetwork: o.DataNetwork}
 	for i := range o.Apps {
 		app, err := o.Apps[i].config(n)
 		if err == nil && app.Dir == "" && !o.Layout.IsHere() {

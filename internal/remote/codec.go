@@ -38,6 +38,7 @@ func codeConfig(c *wire.Coder, v *daemon.Config) {
 	wire.Integer(c, &v.Watchdog.Hang)
 	c.Bool(&v.EndsFirst)
 	wire.List(c, &v.Debug, wire.Integer)
+	c.String(&v.DataNetwork)
 	c.Bool(&v.Memory)
 }
 
