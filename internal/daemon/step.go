@@ -204,7 +204,7 @@ func assemble(cfg settings, name string) *Step {
 	s.ailments = &ailments{table: s.table, events: s.events}
 	s.failures = &failures{table: s.table, events: s.events, alerts: alerts, endsFirst: cfg.EndsFirst && !cfg.Share.spans()}
 	s.watch = &deathWatch{
-		cfg: cfg.Watchdog, table: s.table, failures: s.failures, ailments: s.ailments, background: s.background, logger: cfg.Logger,
+		cfg: cfg.Watchdog, cheap: cfg.Share.crowdsKernel(), table: s.table, failures: s.failures, ailments: s.ailments, background: s.background, logger: cfg.Logger,
 		tags: map[uint64]*localPE{},
 	}
 	s.outputs = &outputs{cfg: &s.cfg, reporter: s.reporter, servers: s.servers, window: cfg.PTY.Window}
