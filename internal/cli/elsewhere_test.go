@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -183,5 +184,35 @@ func TestReportURIElsewhere(t *testing.T) {
 	j.expect(0)
 	if out := j.stdout.String(); !strings.Contains(out, "127.0.0.1:") {
 		t.Errorf("output %q, want an address", out)
+	}
+}
+
+// PEs on other hosts have the mask and the limit of open files of oshrun, not those of the process that starts daemons, and
+// the kernel takes them for lack of memory before their daemons.
+func TestSurroundingsElsewhere(t *testing.T) {
+	t.Parallel()
+	agent := filepath.Join(script(t, "agent", `umask 0; ulimit -Sn 400; exec "$@"`), "agent")
+	const show = `umask; ulimit -Sn; echo "$(cat /proc/$$/oom_score_adj) and $(cat /proc/$PPID/oom_score_adj)"`
+	own, err := os.ReadFile("/proc/self/oom_score_adj")
+	check(t, err)
+	daemon := strings.TrimSpace(string(own))
+	for _, hosts := range []string{"a.invalid,b.invalid", "a.invalid"} {
+		j := prepare(t, "--launch", "exec:"+agent, "--interface", "127.0.0.0/8", "--host", hosts, "--output", "tag", "sh", "-c", show)
+		j.cmd.Args = append([]string{"sh", "-c", `umask 027 && ulimit -Sn 500 && exec "$0" "$@"`, j.cmd.Path}, j.cmd.Args[1:]...)
+		j.cmd.Path = "/bin/sh"
+		j.begin()
+		j.expect(0)
+		n := 1 + strings.Count(hosts, ",")
+		score := daemon
+		if n > 1 {
+			score = strconv.Itoa(max(500, number(daemon)))
+		}
+		for pe := range n {
+			for _, want := range []string{"0027", "500", score + " and " + daemon} {
+				if line := fmt.Sprintf("[%d]<stdout>: %s\n", pe, want); !strings.Contains(j.stdout.String(), line) {
+					t.Errorf("%s: output lacks %q:\n%s", hosts, line, &j.stdout)
+				}
+			}
+		}
 	}
 }

@@ -125,6 +125,7 @@ func (st *starter) startPE(j *localJob, pe int, null *os.File) error {
 		st.logger.Warn().Err(err).Stringer("pe", p.id).Msg("grandchildren may outlive a killed oshrun")
 	}
 	st.outputs.resize(p) // the user's terminal may have changed before Resize knew of this PE
+	st.surround(p)
 	if err := letGo(); err != nil {
 		st.logger.Error().Err(err).Stringer("pe", p.id).Msg("start")
 	}

@@ -65,8 +65,9 @@ type Config struct {
 	EndsFirst bool
 	Debug     []int // PEs of the first job that are started stopped, for a debugger
 	// DataNetwork is the interface by which PEs are to reach those of other nodes, or a network that has it; empty: any.
-	DataNetwork string
-	Memory      bool // Exited says how much memory PEs had, beside what the kernel counts at their end
+	DataNetwork  string
+	Surroundings Surroundings
+	Memory       bool // Exited says how much memory PEs had, beside what the kernel counts at their end
 }
 
 // ID names a PE: its job, 0 for the first one of the step, and its number there.

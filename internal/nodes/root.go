@@ -227,7 +227,8 @@ func (r *root) identity() control.Identity {
 
 // startSteps starts the step of each node.
 func (r *root) startSteps(ctx context.Context, share daemon.Share, cfg daemon.Config, hooks func(node int) daemon.Hooks) error {
-	cfg.Terminal = false                                                    // it is not the terminal of the daemons
+	cfg.Terminal = false // it is not the terminal of the daemons
+	cfg.Surroundings = daemon.SurroundingsHere(r.logger)
 	stop := context.AfterFunc(ctx, func() { r.giveUp(context.Cause(ctx)) }) // ends all requests
 	defer stop()
 	return r.each(ctx, len(r.members), func(m *member) error {
