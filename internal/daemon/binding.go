@@ -88,7 +88,9 @@ func (s *Share) neighbors() (pes []int) {
 
 // Report is what a node says of itself and of its PEs when it has started.
 type Report struct {
-	Bindings []Bound // where the PEs of the node run, in their order; only if Binding.Report asks for it
+	Bindings   []Bound  // where the PEs of the node run, in their order; only if Binding.Report asks for it
+	Processors int      // how many the node's PEs may use at a time; 0: it is not known
+	Programs   []string // by program of the first job: what tells its file from another one; empty: it does not run here
 }
 
 // Bound says in words where a PE of the first job runs.

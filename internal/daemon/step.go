@@ -177,6 +177,7 @@ func Start(cfg Config, hooks Hooks) (*Step, error) {
 	s := assemble(settings{cfg, hooks}, cfg.stepName())
 	s.starter.data = data
 	s.report = Report{Bindings: bindings}
+	cfg.describeNode(&s.report)
 	if err := s.setUp(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}

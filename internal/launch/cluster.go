@@ -243,7 +243,7 @@ func (c *Cluster) Tier() string {
 	return strings.Join(tiers, ", ")
 }
 
-// Report returns what all nodes have said of themselves, PEs in their order.
+// Report returns what all nodes have said of their PEs, in the order of these. What is of a node alone is left out.
 func (c *Cluster) Report() (all daemon.Report) {
 	for _, n := range c.nodes {
 		all.Bindings = append(all.Bindings, n.Report().Bindings...)

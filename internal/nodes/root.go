@@ -71,6 +71,9 @@ func (s Starter) Start(ctx context.Context, l launch.Span, cfg daemon.Config, ho
 	} else {
 		err = r.startSteps(ctx, r.share(l), cfg, hooks)
 	}
+	if err == nil && !s.Emulated { // whose nodes are this machine
+		r.compare(cfg.Apps)
+	}
 	if err != nil {
 		return nil, errors.Join(err, r.each(context.Background(), len(r.members), (*member).closeRest))
 	}

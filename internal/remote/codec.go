@@ -55,6 +55,8 @@ func codeBinding(c *wire.Coder, v *daemon.Binding) {
 
 func codeReport(c *wire.Coder, v *daemon.Report) {
 	wire.List(c, &v.Bindings, codeBound)
+	wire.Integer(c, &v.Processors)
+	wire.List(c, &v.Programs, codeString)
 }
 
 func codeBound(c *wire.Coder, v *daemon.Bound) {
