@@ -199,3 +199,23 @@ func TestEmulatedBinding(t *testing.T) {
 	start(t, "--emulate", "2", "-n", strconv.Itoa(top.Cores()+2), "--bind-to", "core", "true").expect(4, few, "hint: --bind-to core:overload-allowed, or --bind-to none")
 	start(t, "--emulate", "2", "-n", "2", "--cpu-set", "8000", "true").expect(4, "node0: --cpu-set 8000: processor 8000, want one of ", "hint: ")
 }
+
+// Hosts that are no emulated nodes have processors of their own: each binds its PEs from its first core on.
+func TestBindingElsewhere(t *testing.T) {
+	t.Parallel()
+	top := node(t)
+	places, err := top.Assign(plan.Request{PEs: 1, Bind: plan.BindCore})
+	check(t, err)
+	j := onHosts(t, "--bind-to", "core", "--report-bindings", "sh", "-c", "grep Cpus_allowed_list /proc/$$/status")
+	j.begin()
+	j.expect(0)
+	for pe, host := range []string{"a.invalid", "b.invalid"} {
+		want := regexp.MustCompile(fmt.Sprintf(`(?m)^\[%s:\d+\] %s$`, regexp.QuoteMeta(host), regexp.QuoteMeta(top.Report(pe, &places[0]))))
+		if !want.MatchString(j.stderr.String()) {
+			t.Errorf("said %q, want a line like %s", &j.stderr, want)
+		}
+	}
+	if got, want := j.stdout.String(), strings.Repeat("Cpus_allowed_list:\t"+plan.FormatList(places[0].CPUs)+"\n", 2); got != want {
+		t.Errorf("output %q, want %q", got, want)
+	}
+}

@@ -62,7 +62,11 @@ func (c *Config) processors(j *localJob) int {
 	}
 	mine := 0.0 // PEs of other nodes may have the same processors
 	for i := range places {
-		mine += float64(len(places[i].CPUs)) / float64(max(1, places[i].Sharers))
+		has := len(places[i].CPUs)
+		if has == 0 {
+			has = runtime.NumCPU()
+		}
+		mine += float64(has) / float64(max(1, places[i].Sharers))
 	}
 	return max(1, min(all, int(mine)))
 }
