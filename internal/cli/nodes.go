@@ -47,7 +47,7 @@ func (f *nodeFlags) registerNodes(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.launchFlat, "launch-flat", false, "let oshrun start all daemons by itself: where nodes have no ssh to each other")
 	fs.StringVar(&f.prefix, "prefix", "", "where oshrun is on other hosts: `DIR`/bin/oshrun; by default where it is here")
 	fs.StringVar(&f.network, "interface", "", "let daemons use this `network` alone: eth0, or 10.0.0.0/8")
-	fs.StringVar(&f.data, "data-interface", "", "let PEs reach those of other hosts by this `network` alone: ib0, or 10.0.0.0/8. Sets what\nOpen MPI, UCX and libfabric read, where the user has not")
+	fs.StringVar(&f.data, "data-interface", "", "let PEs reach those of other hosts by this `network` alone: ib0, or\n10.0.0.0/8. Sets what Open MPI, UCX and libfabric read, where the user has not")
 	fs.StringVar(&f.portRange, "port-range", "", "listen at a port of `LOW-HIGH` alone")
 	fs.StringVar(&f.lease, "lease", "10", "how long a node may be out of reach before it is lost: seconds, or 30s, 1m")
 }

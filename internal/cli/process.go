@@ -27,8 +27,8 @@ type processFlags struct {
 }
 
 func (f *processFlags) registerProcesses(fs *pflag.FlagSet) {
-	fs.StringVar(&f.bindTo, "bind-to", "", "bind each PE to a `core`, hwthread, l3cache, numa node, socket, or none;\ncore:overload-allowed lets several share one. By default each PE has its share\nof the cores, and with more PEs than cores none is bound. Each host binds its own PEs")
-	fs.StringVar(&f.mapBy, "map-by", "", "`core`: PEs go to the cores one by one, and are bound to them; likewise\nhwthread, l3cache, numa, socket: in turn; slot, the default: in order, bound to\nmore than a core in equal blocks, neighbors together. On several hosts, these\nfill the slots of one host after the other; node: one PE on each host in turn; ppr:N:node: N on each; seq: one on\neach line of --hostfile")
+	fs.StringVar(&f.bindTo, "bind-to", "", "bind each PE to a `core`, hwthread, l3cache, numa node, socket, or none;\ncore:overload-allowed lets several share one. By default each PE has its share\nof the cores, and with more PEs than cores none is bound. Each host binds its\nown PEs")
+	fs.StringVar(&f.mapBy, "map-by", "", "`core`: PEs go to the cores one by one, and are bound to them; likewise\nhwthread, l3cache, numa, socket: in turn; slot, the default: in order, bound to\nmore than a core in equal blocks, neighbors together. On several hosts, these\nfill the slots of one host after the other; node: one PE on each host in turn;\nppr:N:node: N on each; seq: one on each line of --hostfile")
 	fs.BoolVar(&f.report, "report-bindings", false, "say at the start where each PE runs")
 	fs.BoolVar(&f.stacks, "stacks", false, "when --timeout is over, or on SIGQUIT (Ctrl-\\), print the stacks of all\ngoroutines of the PEs that are Go programs")
 	fs.StringVar(&f.pprof, "pprof", "", "write a CPU and a heap profile of each PE to `DIR`/pe.N.cpu.pprof and\npe.N.heap.pprof when it ends; names of PEs of spawned job J begin with job.J.\nOne that is killed leaves none; oshrun says\nwhich PEs have left none, and why")

@@ -32,7 +32,11 @@ func (r *run) reportBindings(machine plan.Topology, places []plan.Place, s Span)
 	switch {
 	case !r.o.Binding.Report:
 	case !r.o.Layout.IsHere():
-		r.orders.Go(func() { r.out.printLines(r.cluster.bindings(s)) })
+		r.orders.Go(func() {
+			if text := r.cluster.bindings(s); len(text) > 0 {
+				r.out.printLines(text)
+			}
+		})
 	default:
 		host := hostname()
 		var text []byte
