@@ -13,9 +13,9 @@ import (
 
 	"github.com/goshmem/goshmem/internal/control"
 	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/netif"
 	"github.com/goshmem/goshmem/internal/nodes"
 	"github.com/goshmem/goshmem/internal/plan"
-	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // mostEmulated bounds the nodes that one machine can stand for: each is a process of its own, with
@@ -116,7 +116,7 @@ func (f *nodeFlags) setData(o *launch.Options) error {
 	if f.data == "" {
 		return nil
 	}
-	if _, err := xunix.ParseInterfaceFilter(f.data); err != nil {
+	if _, err := netif.ParseFilter(f.data); err != nil {
 		return usagef("--data-interface ib0, or 10.0.0.0/8", "--data-interface: %w", err)
 	}
 	o.DataNetwork = f.data

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/internal/netif"
 )
 
 // PortRange is the ports from Low to High. The zero value leaves the choice to the kernel.
@@ -77,7 +77,7 @@ func listenAt(addr netip.Addr, ports PortRange) (net.Listener, error) {
 // network like 10.0.0.0/8: then all of that interface or in that network are meant, docker* included. With loopback the
 // result is the loopback addresses alone, for processes of one machine.
 func LocalAddresses(filter string, loopback bool) ([]netip.Addr, error) {
-	all, err := xunix.Interfaces()
+	all, err := netif.Interfaces()
 	if err != nil {
 		return nil, err
 	}
@@ -85,11 +85,11 @@ func LocalAddresses(filter string, loopback bool) ([]netip.Addr, error) {
 }
 
 // chooseAddresses is LocalAddresses without the machine.
-func chooseAddresses(all []xunix.Interface, filter string, loopback bool) ([]netip.Addr, error) {
-	var wanted xunix.InterfaceFilter
+func chooseAddresses(all []netif.Interface, filter string, loopback bool) ([]netip.Addr, error) {
+	var wanted netif.Filter
 	if filter != "" {
 		var err error
-		if wanted, err = xunix.ParseInterfaceFilter(filter); err != nil {
+		if wanted, err = netif.ParseFilter(filter); err != nil {
 			return nil, err
 		}
 		if err := wanted.Check(all); err != nil {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/internal/netif"
 )
 
 func addrs(texts ...string) (a []netip.Addr) {
@@ -20,7 +20,7 @@ func addrs(texts ...string) (a []netip.Addr) {
 }
 
 func TestChooseAddresses(t *testing.T) {
-	all := []xunix.Interface{
+	all := []netif.Interface{
 		{Name: "lo", Up: true, Addrs: addrs("127.0.0.1", "::1")},
 		{Name: "eth0", Up: true, Addrs: addrs("10.1.2.3", "2001:db8::7", "fe80::1")},
 		{Name: "ib0", Up: true, Addrs: addrs("192.168.5.6", "169.254.3.4", "fe80::2")},

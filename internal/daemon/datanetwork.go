@@ -5,22 +5,22 @@ import (
 	"strings"
 
 	"github.com/goshmem/goshmem/internal/envvar"
-	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/internal/netif"
 )
 
 // dataNetwork is the interfaces of this node by which PEs are to reach those of other nodes; none: whichever they like.
 type dataNetwork []string
 
-// openDataNetwork finds the interfaces that a filter means, see xunix.ParseInterfaceFilter; empty: nothing is wanted.
+// openDataNetwork finds the interfaces that a filter means, see netif.ParseFilter; empty: nothing is wanted.
 func openDataNetwork(filter string) (dataNetwork, error) {
 	if filter == "" {
 		return nil, nil
 	}
-	f, err := xunix.ParseInterfaceFilter(filter)
+	f, err := netif.ParseFilter(filter)
 	var names []string
 	if err == nil {
-		var all []xunix.Interface
-		if all, err = xunix.Interfaces(); err == nil {
+		var all []netif.Interface
+		if all, err = netif.Interfaces(); err == nil {
 			names, err = f.Choose(all)
 		}
 	}
@@ -48,7 +48,7 @@ func (d dataNetwork) variables(env []string) (vars []string) {
 	if !isSet(env, envvar.UCXDevices) {
 		var devices []string
 		for _, name := range d {
-			devices = append(append(devices, name), xunix.RDMADevices(name)...)
+			devices = append(append(devices, name), netif.RDMADevices(name)...)
 		}
 		vars = append(vars, envvar.UCXDevices+"="+strings.Join(devices, ","))
 	}

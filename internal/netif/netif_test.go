@@ -1,4 +1,4 @@
-package xunix
+package netif
 
 import (
 	"net/netip"
@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestInterfaceFilter(t *testing.T) {
+func TestFilter(t *testing.T) {
 	at := func(texts ...string) (a []netip.Addr) {
 		for _, text := range texts {
 			a = append(a, netip.MustParseAddr(text))
@@ -40,7 +40,7 @@ func TestInterfaceFilter(t *testing.T) {
 		" ":              "! want one name like eth0",
 		"eth\n":          "! want one name like eth0",
 	} {
-		f, err := ParseInterfaceFilter(text)
+		f, err := ParseFilter(text)
 		var names []string
 		if err == nil {
 			names, err = f.Choose(all)
@@ -58,7 +58,7 @@ func TestInterfaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f, err := ParseInterfaceFilter("127.0.0.0/8")
+	f, err := ParseFilter("127.0.0.0/8")
 	if err != nil {
 		t.Fatal(err)
 	}

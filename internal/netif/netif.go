@@ -1,4 +1,6 @@
-package xunix
+// Package netif finds network interfaces of a machine. It is no part of xunix: package net, which it takes, would link
+// programs of shmem and mpi with libc.
+package netif
 
 import (
 	"fmt"
@@ -42,29 +44,29 @@ func Interfaces() ([]Interface, error) {
 	return all, nil
 }
 
-// InterfaceFilter chooses interfaces: by name, or by a network that has an address of theirs.
-type InterfaceFilter struct {
+// Filter chooses interfaces: by name, or by a network that has an address of theirs.
+type Filter struct {
 	name    string
 	network netip.Prefix // valid: the name does not count
 }
 
-// ParseInterfaceFilter parses the name of an interface, or a network like 10.0.0.0/8.
-func ParseInterfaceFilter(text string) (f InterfaceFilter, err error) {
+// ParseFilter parses the name of an interface, or a network like 10.0.0.0/8.
+func ParseFilter(text string) (f Filter, err error) {
 	if strings.Contains(text, "/") {
 		p, err := netip.ParsePrefix(text)
 		if err != nil {
 			return f, fmt.Errorf("interface %q is no network, want one like 10.0.0.0/8", text)
 		}
-		return InterfaceFilter{network: p.Masked()}, nil
+		return Filter{network: p.Masked()}, nil
 	}
 	if text == "" || strings.ContainsFunc(text, func(r rune) bool { return r == ',' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
 		return f, fmt.Errorf("interface %q, want one name like eth0, or a network like 10.0.0.0/8", text)
 	}
-	return InterfaceFilter{name: text}, nil
+	return Filter{name: text}, nil
 }
 
 // Has says whether an interface is meant, by one of its addresses.
-func (f *InterfaceFilter) Has(i *Interface, a netip.Addr) bool {
+func (f *Filter) Has(i *Interface, a netip.Addr) bool {
 	if f.network.IsValid() {
 		return f.network.Contains(a)
 	}
@@ -72,7 +74,7 @@ func (f *InterfaceFilter) Has(i *Interface, a netip.Addr) bool {
 }
 
 // Check says whether an interface of a list has the name that is meant, if one is.
-func (f *InterfaceFilter) Check(all []Interface) error {
+func (f *Filter) Check(all []Interface) error {
 	if f.network.IsValid() || slices.ContainsFunc(all, func(i Interface) bool { return i.Name == f.name }) {
 		return nil
 	}
@@ -84,7 +86,7 @@ func (f *InterfaceFilter) Check(all []Interface) error {
 }
 
 // Choose returns the names of the interfaces that are up and have an address that is meant; at least one.
-func (f *InterfaceFilter) Choose(all []Interface) (names []string, err error) {
+func (f *Filter) Choose(all []Interface) (names []string, err error) {
 	if err := f.Check(all); err != nil {
 		return nil, err
 	}
