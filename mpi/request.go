@@ -34,6 +34,7 @@ type request struct {
 	awaitedPE  int32  // PE of the peer plus 1, which does not change; 0: any source
 
 	ref        match.Ref[*request] // of a posted receive, in the queue of its communicator
+	direct     bool                // of directRequest: the fields that it does not set are zero
 	recv       bool                // a receive, otherwise a send
 	posted     bool                // a receive that waits for a message in the queue
 	anySource  bool                // a receive from any source
@@ -68,6 +69,11 @@ func (r *request) handle(ctx context.Context) Request {
 
 // recycle makes a request available for use again. It is done, or the engine does not know it.
 func (r *request) recycle() {
+	if r.direct {
+		r.g, r.direct, r.done = nil, false, 0
+		rma.StoreRelease(&r.use, r.generation()+useGen)
+		return
+	}
 	r.g, r.buf, r.truncation, r.err, r.ref = nil, nil, nil, nil, match.Ref[*request]{} // a Ref keeps its queue alive
 	r.done, r.pe, r.number, r.peerNumber, r.moved, r.polls, r.awaitedPE = 0, 0, 0, 0, 0, 0, 0
 	r.recv, r.posted, r.anySource, r.exclusive, r.status = false, false, false, false, Status{}

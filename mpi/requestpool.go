@@ -64,3 +64,11 @@ func (g *group) newRequest(op string, s span) *request {
 	r.g, r.op, r.buf, r.size, r.elem, r.status = g, op, s.at, s.bytes, s.elem, emptyStatus
 	return r
 }
+
+// directRequest returns the request of a receive that was complete at once: only its status is used. The caller has
+// the engine's lock.
+func (g *group) directRequest(s Status) *request {
+	r := g.e.requests.get()
+	r.g, r.direct, r.done, r.status = g, true, 1, s
+	return r
+}

@@ -149,8 +149,6 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 	if g.ended.Load() {
 		return nil, g.endedError(op)
 	}
-	r := g.newRequest(op, s)
-	r.recv, r.anySource, r.exclusive = true, src == AnySource, s.exclusive
 	receives, _ := g.q.Waiting()
 	laneEmpty := false // the sender's lane was empty a moment ago
 	if src != AnySource {
@@ -160,10 +158,11 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 		var st Status
 		var ok bool
 		if st, ok, laneEmpty = g.recvNext(s, env); ok {
-			r.status, r.done = st, 1 // no other goroutine knows the request yet
-			return r, nil
+			return g.directRequest(st), nil
 		}
 	}
+	r := g.newRequest(op, s)
+	r.recv, r.anySource, r.exclusive = true, src == AnySource, s.exclusive
 	if m, ok := g.q.Take(env); ok {
 		e.deliverKept(r, m)
 		e.progressFor(1) // a receive that finds its message waiting makes progress, too

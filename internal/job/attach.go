@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net"
 	"os"
 	"runtime"
 	"syscall"
@@ -28,7 +27,7 @@ const attachTimeout = 30 * time.Second
 var noDeadline time.Time
 
 // dialStep connects to the step process.
-func dialStep(ctx context.Context, step string) (*net.UnixConn, error) {
+func dialStep(ctx context.Context, step string) (*os.File, error) {
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		deadline = time.Now().Add(attachTimeout)
@@ -49,7 +48,7 @@ func dialStep(ctx context.Context, step string) (*net.UnixConn, error) {
 
 // requestAttach sends a request and returns the answer with its descriptors, which the
 // caller owns.
-func requestAttach(conn *net.UnixConn, req *wire.AttachRequest) (r wire.AttachReply, fds []int, err error) {
+func requestAttach(conn *os.File, req *wire.AttachRequest) (r wire.AttachReply, fds []int, err error) {
 	serr := xunix.SendFDs(conn, req.Append(nil), nil)
 	packet, fds, err := xunix.RecvFDs(conn, wire.MaxPacket, wire.MaxFDs)
 	if errors.Is(err, syscall.ECONNRESET) {
@@ -85,7 +84,7 @@ type memory struct {
 // attach fetches the descriptors of the node's segments and of the failure page from
 // the step process, and maps them. It returns the last reply as well. After that reply
 // the step may send orders over conn.
-func attach(conn *net.UnixConn, j *Job) (m memory, r wire.AttachReply, err error) {
+func attach(conn *os.File, j *Job) (m memory, r wire.AttachReply, err error) {
 	for next := 0; m.segments == nil || next < m.place.Near; {
 		if r, err = attachFrom(conn, j, &m, next); err != nil {
 			return m, r, fmt.Errorf("segments of the node: %w", err)
@@ -96,7 +95,7 @@ func attach(conn *net.UnixConn, j *Job) (m memory, r wire.AttachReply, err error
 }
 
 // attachFrom maps the segments of one reply. With the first reply it makes the map.
-func attachFrom(conn *net.UnixConn, j *Job, m *memory, first int) (wire.AttachReply, error) {
+func attachFrom(conn *os.File, j *Job, m *memory, first int) (wire.AttachReply, error) {
 	r, fds, err := requestAttach(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: firstIncarnation, First: uint32(first)})
 	if err != nil {
 		return r, err

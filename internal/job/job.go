@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"slices"
 	"strings"
@@ -49,7 +48,7 @@ type Job struct {
 	Arena            *alloc.Arena // allocator of this PE's heap
 
 	client  *client.Client // nil without oshrun: a job of one PE
-	orders  *net.UnixConn  // connection over which the step sends orders
+	orders  *os.File       // connection over which the step sends orders
 	profile *profile       // nil without GOSHMEM_PPROF
 	news    *news          // calls the listeners of OnFailure
 	far     farIncarnations

@@ -3,7 +3,6 @@ package job
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"runtime"
 	"time"
@@ -14,7 +13,7 @@ import (
 
 // askOrders asks the step to send orders over conn, without segments. It returns the
 // reply.
-func (j *Job) askOrders(conn *net.UnixConn) (wire.AttachReply, error) {
+func (j *Job) askOrders(conn *os.File) (wire.AttachReply, error) {
 	r, fds, err := requestAttach(conn, &wire.AttachRequest{Nspace: j.Nspace, PE: uint32(j.PE), Incarnation: firstIncarnation, Kind: wire.AskOrders})
 	xunix.CloseFDs(fds) // the reply carries none
 	if err != nil {
@@ -24,7 +23,7 @@ func (j *Job) askOrders(conn *net.UnixConn) (wire.AttachReply, error) {
 }
 
 // serveOrders carries out orders until the connection ends.
-func (j *Job) serveOrders(conn *net.UnixConn) {
+func (j *Job) serveOrders(conn *os.File) {
 	packet := make([]byte, wire.MaxPacket)
 	for {
 		n, err := conn.Read(packet)
@@ -55,7 +54,7 @@ func (j *Job) serveOrders(conn *net.UnixConn) {
 }
 
 // sendAnswer sends text in as many packets as it needs.
-func sendAnswer(conn *net.UnixConn, order wire.Order, text []byte) error {
+func sendAnswer(conn *os.File, order wire.Order, text []byte) error {
 	for {
 		part := text[:min(len(text), wire.MaxText)]
 		text = text[len(part):]

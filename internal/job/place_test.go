@@ -2,7 +2,7 @@ package job
 
 import (
 	"errors"
-	"net"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -151,7 +151,7 @@ func TestAttachRefusesPlace(t *testing.T) {
 }
 
 // dial connects to the step like a PE.
-func (s *step) dial() *net.UnixConn {
+func (s *step) dial() *os.File {
 	s.t.Helper()
 	conn, err := dialStep(limited(s.t), "@"+s.nspace)
 	if err != nil {

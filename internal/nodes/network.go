@@ -55,7 +55,7 @@ func NetworkAgent(oshrun string) Agent {
 // network is the front end's side of the holder.
 type network struct {
 	holder *agentProcess
-	conn   *net.UnixConn
+	conn   *os.File
 }
 
 // listen listens where daemons find the front end.
@@ -170,7 +170,7 @@ func HoldNetwork() error {
 }
 
 // sendSocket sends the front end a socket that listens at the bridge.
-func sendSocket(conn *net.UnixConn) error {
+func sendSocket(conn *os.File) error {
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: networkPrefix.Addr().AsSlice()})
 	if err != nil {
 		return err

@@ -4,52 +4,228 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"io"
+	"net/netip"
 	"os"
+	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// Connections here are files, not those of package net: what imports package net is linked with libc where a C
+// compiler is installed, and a PE starts a millisecond later for that. Reads and writes of these files block no
+// thread, have deadlines, and end when the file is closed.
 
 // dialSlice is how long a connect waits before the context is checked again, in microseconds.
 const dialSlice = 50_000
 
 // DialPackets connects to a unix socket of type SEQPACKET. A name that begins with @ is an abstract one.
 //
-// If the listener's queue is full, DialPackets waits in the kernel's line for room. Package net would fail at
-// once, so a process that connects often enough could keep others away.
-func DialPackets(ctx context.Context, name string) (*net.UnixConn, error) {
+// If the listener's queue is full, DialPackets waits in the kernel's line for room. A socket that does not block would
+// fail at once, so a process that connects often enough could keep others away.
+func DialPackets(ctx context.Context, name string) (*os.File, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return nil, fmt.Errorf("socket: %w", err)
 	}
-	f := os.NewFile(uintptr(fd), name)
-	defer func() { _ = f.Close() }() // the returned connection has a duplicate of the descriptor
+	if err := connectPackets(ctx, fd, name); err != nil {
+		_ = unix.Close(fd)
+		return nil, err
+	}
+	return connection(fd, name)
+}
+
+// connectPackets connects a socket, which blocks, in slices of time.
+func connectPackets(ctx context.Context, fd int, name string) error {
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_SNDTIMEO, &unix.Timeval{Usec: dialSlice}); err != nil {
-		return nil, fmt.Errorf("set the timeout of connect (SO_SNDTIMEO): %w", err)
+		return fmt.Errorf("set the timeout of connect (SO_SNDTIMEO): %w", err)
 	}
 	for {
 		err := unix.Connect(fd, &unix.SockaddrUnix{Name: name})
 		switch {
 		case err == nil:
-			return packetConn(f)
+			return nil
 		case !errors.Is(err, unix.EAGAIN) && !errors.Is(err, unix.EINTR):
-			return nil, fmt.Errorf("connect: %w", err)
+			return fmt.Errorf("connect: %w", err)
 		case ctx.Err() != nil:
-			return nil, fmt.Errorf("connect: %w (%w)", context.Cause(ctx), err)
+			return fmt.Errorf("connect: %w (%w)", context.Cause(ctx), err)
 		}
 	}
 }
 
-// packetConn returns f as a connection, on a duplicate of the descriptor.
-func packetConn(f *os.File) (*net.UnixConn, error) {
-	c, err := net.FileConn(f)
+// connection returns a socket as a file, or closes it.
+func connection(fd int, name string) (*os.File, error) {
+	if err := unix.SetNonblock(fd, true); err != nil { // os.NewFile looks at it
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("set O_NONBLOCK: %w", err)
+	}
+	return os.NewFile(uintptr(fd), name), nil
+}
+
+// DialTCP connects to an address.
+func DialTCP(ctx context.Context, addr netip.AddrPort) (*os.File, error) {
+	var to unix.Sockaddr
+	family := unix.AF_INET
+	if ip := addr.Addr().Unmap(); ip.Is4() {
+		to = &unix.SockaddrInet4{Port: int(addr.Port()), Addr: ip.As4()}
+	} else {
+		family, to = unix.AF_INET6, &unix.SockaddrInet6{Port: int(addr.Port()), Addr: ip.As16()}
+	}
+	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("socket: %w", err)
 	}
-	conn, ok := c.(*net.UnixConn)
-	if !ok {
-		_ = c.Close()
-		return nil, errors.New("not a unix socket")
+	err = errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1))
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("setsockopt: %w", err)
 	}
-	return conn, nil
+	err = unix.Connect(fd, to)
+	f := os.NewFile(uintptr(fd), addr.String())
+	if errors.Is(err, unix.EINPROGRESS) || errors.Is(err, unix.EINTR) { // the connect goes on
+		err = awaitConnect(ctx, f)
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return f, nil
+}
+
+// awaitConnect waits until a connect has ended, and returns its error.
+func awaitConnect(ctx context.Context, f *os.File) error {
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = f.SetDeadline(time.Unix(1, 0)) })
+	var connectErr error
+	err = raw.Write(func(fd uintptr) bool {
+		code, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ERROR)
+		if err == nil && code != 0 {
+			err = unix.Errno(code)
+		}
+		if err == nil {
+			_, err = unix.Getpeername(int(fd)) // ENOTCONN: the connect has not ended
+		}
+		connectErr = err
+		return !errors.Is(err, unix.ENOTCONN)
+	})
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	return errors.Join(err, connectErr)
+}
+
+// PacketPair returns two ends of a connection of packets: one for this process, and one for a child.
+func PacketPair() (here, there *os.File, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	there = os.NewFile(uintptr(fds[1]), "packets")
+	if here, err = connection(fds[0], "packets"); err != nil {
+		_ = there.Close() // the error above says more
+		return nil, nil, err
+	}
+	return here, there, nil
+}
+
+// PacketConn returns the connection of a descriptor that it takes, such as the one of PacketPair in a child.
+func PacketConn(fd uintptr) (*os.File, error) {
+	if domain, err := unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_DOMAIN); err != nil || domain != unix.AF_UNIX {
+		return nil, fmt.Errorf("descriptor %d is no unix socket: domain %d (%w)", fd, domain, err)
+	}
+	return connection(int(fd), "packets")
+}
+
+// SendFDs sends one packet with descriptors attached.
+func SendFDs(conn syscall.Conn, packet []byte, fds []int) error {
+	var oob []byte
+	if len(fds) > 0 {
+		oob = unix.UnixRights(fds...)
+	}
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sendErr error
+	err = raw.Write(func(fd uintptr) bool {
+		sendErr = retry(func() error { return unix.Sendmsg(int(fd), packet, oob, nil, unix.MSG_NOSIGNAL) })
+		return !errors.Is(sendErr, unix.EAGAIN)
+	})
+	if err = errors.Join(err, sendErr); err != nil {
+		return fmt.Errorf("send packet with %d descriptors: %w", len(fds), err)
+	}
+	return nil
+}
+
+// SendAtOnce sends one packet without blocking. It fails with EAGAIN if there is no room.
+func SendAtOnce(conn syscall.Conn, packet []byte) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	cerr := raw.Control(func(fd uintptr) {
+		err = unix.Send(int(fd), packet, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	})
+	return errors.Join(err, cerr)
+}
+
+// RecvFDs receives one packet of at most size bytes and at most most descriptors. The caller owns the
+// descriptors. A larger packet is an error, and so is the end of the connection: io.EOF.
+func RecvFDs(conn syscall.Conn, size, most int) (packet []byte, fds []int, err error) {
+	packet, oob := make([]byte, size), make([]byte, unix.CmsgSpace(4*most))
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return nil, nil, err
+	}
+	var n, oobn, flags int
+	var recvErr error
+	err = raw.Read(func(fd uintptr) bool {
+		recvErr = retry(func() (err error) {
+			n, oobn, flags, _, err = unix.Recvmsg(int(fd), packet, oob, unix.MSG_CMSG_CLOEXEC)
+			return err
+		})
+		return !errors.Is(recvErr, unix.EAGAIN)
+	})
+	if err = errors.Join(err, recvErr); err != nil {
+		return nil, nil, fmt.Errorf("receive packet: %w", err)
+	}
+	if n == 0 && oobn == 0 {
+		return nil, nil, io.EOF
+	}
+	msgs, err := unix.ParseSocketControlMessage(oob[:oobn])
+	if err != nil {
+		return nil, nil, fmt.Errorf("control message: %w", err)
+	}
+	for i := range msgs {
+		got, err := unix.ParseUnixRights(&msgs[i])
+		if err == nil {
+			fds = append(fds, got...)
+		}
+	}
+	if flags&(unix.MSG_CTRUNC|unix.MSG_TRUNC) != 0 {
+		CloseFDs(fds)
+		return nil, nil, fmt.Errorf("packet is too large, want at most %d bytes and %d descriptors", size, most)
+	}
+	return packet[:n], fds, nil
+}
+
+// retry repeats a system call that a signal has interrupted.
+func retry(call func() error) error {
+	for {
+		if err := call(); !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+// CloseFDs closes descriptors that RecvFDs returned.
+func CloseFDs(fds []int) {
+	for _, fd := range fds {
+		_ = unix.Close(fd)
+	}
 }

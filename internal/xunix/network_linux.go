@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"os"
 	"runtime"
@@ -55,23 +54,23 @@ func AddBridge(name string, addr netip.Prefix) error {
 	if r.err != nil {
 		return r.err
 	}
-	bridge, err := net.InterfaceByName(name)
+	bridge, err := interfaceIndex(name)
 	if err != nil {
-		return fmt.Errorf("interface %s: %w", name, err)
+		return err
 	}
-	r.address(bridge.Index, addr)
+	r.address(bridge, addr)
 	return r.err
 }
 
 // ConnectHost gives a process that was started with HostAttr a name as its host's, and an interface with an address. Its
 // other end is an interface port of the bridge in the network of this process.
 func ConnectHost(pid int, host string, addr netip.Prefix, bridge, port string) error {
-	b, err := net.InterfaceByName(bridge)
+	master, err := interfaceIndex(bridge)
 	if err != nil {
-		return fmt.Errorf("bridge %s: %w", bridge, err)
+		return err
 	}
 	r := route{}
-	r.newLink(port, "veth", b.Index, func(data []byte) []byte {
+	r.newLink(port, "veth", master, func(data []byte) []byte {
 		peer := appendAttr(make([]byte, unix.SizeofIfInfomsg), unix.IFLA_IFNAME, append([]byte(hostLink), 0))
 		peer = appendAttr(peer, unix.IFLA_NET_NS_PID, binary.NativeEndian.AppendUint32(nil, uint32(pid)))
 		return appendAttr(data, vethInfoPeer, peer)
@@ -124,15 +123,32 @@ func configureHost(host string, addr netip.Prefix) error {
 	if err := unix.Sethostname([]byte(host)); err != nil {
 		return fmt.Errorf("sethostname %q: %w", host, err)
 	}
-	link, err := net.InterfaceByName(hostLink)
+	link, err := interfaceIndex(hostLink)
 	if err != nil {
-		return fmt.Errorf("interface %s: %w", hostLink, err)
+		return err
 	}
 	r := route{}
 	r.setUp(loopbackIndex)
-	r.address(link.Index, addr)
-	r.setUp(link.Index) // its kind cannot be made up: it has no other end then
+	r.address(link, addr)
+	r.setUp(link) // its kind cannot be made up: it has no other end then
 	return r.err
+}
+
+// interfaceIndex returns the index of an interface of the calling thread's network.
+func interfaceIndex(name string) (int, error) {
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("socket: %w", err)
+	}
+	defer unix.Close(fd) //nolint:errcheck // it was not written to
+	req, err := unix.NewIfreq(name)
+	if err == nil {
+		err = unix.IoctlIfreq(fd, unix.SIOCGIFINDEX, req)
+	}
+	if err != nil {
+		return 0, fmt.Errorf("index of interface %s: %w", name, err)
+	}
+	return int(req.Uint32()), nil
 }
 
 const (
@@ -228,34 +244,4 @@ func exchange(kind uint16, flags int, body []byte) error {
 		return unix.Errno(-code)
 	}
 	return nil
-}
-
-// PacketPair returns two ends of a connection of packets: one for this process, and one for a child.
-func PacketPair() (here *net.UnixConn, there *os.File, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, nil, fmt.Errorf("socketpair: %w", err)
-	}
-	there = os.NewFile(uintptr(fds[1]), "packets")
-	if here, err = PacketConn(uintptr(fds[0])); err != nil {
-		there.Close() //nolint:errcheck // the error above says more
-		return nil, nil, err
-	}
-	return here, there, nil
-}
-
-// PacketConn returns the connection of a descriptor that it takes, such as the one of PacketPair in a child.
-func PacketConn(fd uintptr) (*net.UnixConn, error) {
-	f := os.NewFile(fd, "packets")
-	defer f.Close() //nolint:errcheck // the connection has a copy
-	c, err := net.FileConn(f)
-	if err != nil {
-		return nil, fmt.Errorf("descriptor %d: %w", fd, err)
-	}
-	conn, ok := c.(*net.UnixConn)
-	if !ok {
-		c.Close() //nolint:errcheck // the error below says more
-		return nil, fmt.Errorf("descriptor %d is a %T, want a Unix socket", fd, c)
-	}
-	return conn, nil
 }

@@ -3,9 +3,7 @@
 package xunix
 
 import (
-	"net"
 	"net/netip"
-	"os"
 	"syscall"
 )
 
@@ -23,9 +21,3 @@ func AddBridge(string, netip.Prefix) error { return ErrNotSupported }
 
 // ConnectHost is not supported here.
 func ConnectHost(int, string, netip.Prefix, string, string) error { return ErrNotSupported }
-
-// PacketPair is not supported here.
-func PacketPair() (*net.UnixConn, *os.File, error) { return nil, nil, ErrNotSupported }
-
-// PacketConn is not supported here.
-func PacketConn(uintptr) (*net.UnixConn, error) { return nil, ErrNotSupported }

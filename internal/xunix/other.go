@@ -4,7 +4,6 @@ package xunix
 
 import (
 	"context"
-	"net"
 	"net/netip"
 	"os"
 	"syscall"
@@ -87,10 +86,19 @@ type Peer struct {
 }
 
 // PeerOf is not supported here.
-func PeerOf(*net.UnixConn) (Peer, error) { return Peer{}, ErrNotSupported }
+func PeerOf(syscall.Conn) (Peer, error) { return Peer{}, ErrNotSupported }
 
 // DialPackets is not supported here.
-func DialPackets(context.Context, string) (*net.UnixConn, error) { return nil, ErrNotSupported }
+func DialPackets(context.Context, string) (*os.File, error) { return nil, ErrNotSupported }
+
+// DialTCP is not supported here.
+func DialTCP(context.Context, netip.AddrPort) (*os.File, error) { return nil, ErrNotSupported }
+
+// PacketPair is not supported here.
+func PacketPair() (here, there *os.File, err error) { return nil, nil, ErrNotSupported }
+
+// PacketConn is not supported here.
+func PacketConn(uintptr) (*os.File, error) { return nil, ErrNotSupported }
 
 // Leash is not supported here.
 func Leash(*os.File, int) error { return ErrNotSupported }
@@ -113,13 +121,13 @@ func Foreground(uintptr) bool { return true }
 func IsTerminal(uintptr) bool { return false }
 
 // SendAtOnce is not supported here.
-func SendAtOnce(*net.UnixConn, []byte) error { return ErrNotSupported }
+func SendAtOnce(syscall.Conn, []byte) error { return ErrNotSupported }
 
 // SendFDs is not supported here.
-func SendFDs(*net.UnixConn, []byte, []int) error { return ErrNotSupported }
+func SendFDs(syscall.Conn, []byte, []int) error { return ErrNotSupported }
 
 // RecvFDs is not supported here.
-func RecvFDs(*net.UnixConn, int, int) ([]byte, []int, error) { return nil, nil, ErrNotSupported }
+func RecvFDs(syscall.Conn, int, int) ([]byte, []int, error) { return nil, nil, ErrNotSupported }
 
 // CloseFDs does nothing here.
 func CloseFDs([]int) {}

@@ -3,7 +3,6 @@ package xunix
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/signal"
 	"syscall"
@@ -29,7 +28,7 @@ type Peer struct {
 }
 
 // PeerOf returns the credentials of the process that connected conn.
-func PeerOf(conn *net.UnixConn) (Peer, error) {
+func PeerOf(conn syscall.Conn) (Peer, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
 		return Peer{}, err
@@ -106,62 +105,6 @@ func Foreground(fd uintptr) bool {
 func IsTerminal(fd uintptr) bool {
 	_, err := unix.IoctlGetTermios(int(fd), unix.TCGETS)
 	return err == nil
-}
-
-// SendFDs sends one packet with descriptors attached.
-func SendFDs(conn *net.UnixConn, packet []byte, fds []int) error {
-	var oob []byte
-	if len(fds) > 0 {
-		oob = unix.UnixRights(fds...)
-	}
-	if _, _, err := conn.WriteMsgUnix(packet, oob, nil); err != nil {
-		return fmt.Errorf("send packet with %d descriptors: %w", len(fds), err)
-	}
-	return nil
-}
-
-// SendAtOnce sends one packet without blocking. It fails with EAGAIN if there is no room.
-func SendAtOnce(conn *net.UnixConn, packet []byte) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	cerr := raw.Control(func(fd uintptr) {
-		err = unix.Send(int(fd), packet, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-	})
-	return errors.Join(err, cerr)
-}
-
-// RecvFDs receives one packet of at most size bytes and at most most descriptors. The caller owns the
-// descriptors. A larger packet is an error.
-func RecvFDs(conn *net.UnixConn, size, most int) (packet []byte, fds []int, err error) {
-	packet, oob := make([]byte, size), make([]byte, unix.CmsgSpace(4*most))
-	n, oobn, flags, _, err := conn.ReadMsgUnix(packet, oob)
-	if err != nil {
-		return nil, nil, err
-	}
-	msgs, err := unix.ParseSocketControlMessage(oob[:oobn])
-	if err != nil {
-		return nil, nil, fmt.Errorf("control message: %w", err)
-	}
-	for i := range msgs {
-		got, err := unix.ParseUnixRights(&msgs[i])
-		if err == nil {
-			fds = append(fds, got...)
-		}
-	}
-	if flags&(unix.MSG_CTRUNC|unix.MSG_TRUNC) != 0 {
-		CloseFDs(fds)
-		return nil, nil, fmt.Errorf("packet is too large, want at most %d bytes and %d descriptors", size, most)
-	}
-	return packet[:n], fds, nil
-}
-
-// CloseFDs closes descriptors that RecvFDs returned.
-func CloseFDs(fds []int) {
-	for _, fd := range fds {
-		_ = unix.Close(fd)
-	}
 }
 
 // WaitExited blocks until the child pid has ended. It does not reap the child, so the number is not reused. It

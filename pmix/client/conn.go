@@ -7,12 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/pmix/codec"
 )
 
@@ -21,7 +22,7 @@ const maxFrame = 1 << 30
 
 // conn is the connection to the server. It sends requests and matches answers to them by tag.
 type conn struct {
-	nc   net.Conn
+	nc   *os.File
 	out  chan []byte
 	push func(tag uint32, body []byte) // receives frames that answer no request; must return when the client closes
 	gone chan struct{}                 // closed when the connection has ended, by either side
@@ -33,7 +34,7 @@ type conn struct {
 }
 
 // greeting introduces the client on a new connection. It stores the client's name in opts if the server assigns it.
-type greeting func(nc net.Conn, opts *Options) error
+type greeting func(nc *os.File, opts *Options) error
 
 const (
 	// greetAttempts bounds how often a client introduces itself to a server that closes the connection without an
@@ -68,8 +69,11 @@ func isHangUp(err error) bool {
 }
 
 func connectOnce(ctx context.Context, opts *Options, greet greeting, push func(tag uint32, body []byte)) (*conn, error) {
-	var dialer net.Dialer
-	nc, err := dialer.DialContext(ctx, "tcp", opts.Address)
+	addr, err := netip.ParseAddrPort(opts.Address)
+	if err != nil {
+		return nil, fmt.Errorf("pmix: address of the server: %w, want address:port", err)
+	}
+	nc, err := xunix.DialTCP(ctx, addr)
 	if err != nil {
 		return nil, fmt.Errorf("pmix: connect to server at %s: %w", opts.Address, err)
 	}
@@ -94,7 +98,7 @@ func connectOnce(ctx context.Context, opts *Options, greet greeting, push func(t
 	return c, nil
 }
 
-func introduceClient(nc net.Conn, opts *Options) error {
+func introduceClient(nc *os.File, opts *Options) error {
 	proc := codec.Proc{Nspace: opts.Nspace, Rank: opts.Rank}
 	h := codec.NewHandshake(proc, opts.Security, credential(opts.Security))
 	if _, err := nc.Write(codec.AppendHandshake(nil, h)); err != nil {

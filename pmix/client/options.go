@@ -3,6 +3,7 @@ package client
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ var ErrNotLaunched = errors.New("pmix: this process was not started by a PMIx se
 type Options struct {
 	Nspace   string
 	Rank     codec.Rank
-	Address  string // host:port
+	Address  string // address:port, the address in numbers
 	Security string // codec.SecurityNone or codec.SecurityNative
 }
 
@@ -96,12 +97,8 @@ func addressOf(uri string) (string, bool) {
 }
 
 func validAddress(address string) bool {
-	i := strings.LastIndexByte(address, ':')
-	if i < 1 {
-		return false
-	}
-	port, err := strconv.ParseUint(address[i+1:], 10, 16)
-	return err == nil && port > 0
+	addr, err := netip.ParseAddrPort(address)
+	return err == nil && addr.Port() > 0
 }
 
 func envSecurity(lookup func(string) (string, bool)) (string, error) {

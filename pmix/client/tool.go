@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 
 	"github.com/goshmem/goshmem/pmix/codec"
@@ -26,7 +25,7 @@ func DialTool(ctx context.Context, uri string) (*Client, error) {
 }
 
 // introduceTool introduces a tool and stores the name that the server assigns in opts.
-func introduceTool(nc net.Conn, opts *Options) error {
+func introduceTool(nc *os.File, opts *Options) error {
 	h := codec.NewToolHandshake(uint32(os.Geteuid()), uint32(os.Getegid()), opts.Security, credential(opts.Security))
 	e := codec.NewEncoder(nil)
 	e.Infos([]codec.Info{{Key: keyProcPID, Value: codec.Value{Type: codec.TypePID, Data: uint32(os.Getpid())}}})

@@ -136,7 +136,10 @@ var collMutants = []mutant{
 	// gather.go
 	{"gather.go", "if v == 0 {\n\t\t\tcontinue // dead short of it\n\t\t}\n\t\tif err := t", "if v == 0 && err != nil {\n\t\t\tcontinue\n\t\t}\n\t\tif err := t", "blocks of members that did not contribute are copied", "Data/tolerantData"},
 	{"gather.go", "\treturn t.meetLast(ctx, seq+1)\n}", "\tt.enterStep(seq+1, false)\n\treturn nil\n}", "an exchange returns while others read its source", "Data/exchanges"},
-	{"gather.go", "\t\trma.CopyOut(dst[i*b.N:(i+1)*b.N], unsafe.Add(t.contributionOf(i, seq, size), bytesOf[T](t.me*stride)))", "\t\trma.CopyOut(dst[i*b.N:(i+1)*b.N], t.contributionOf(i, seq, size))", "all members get the first block", "Data/exchanges"},
+	{"gather.go", "from := unsafe.Add(t.contributionOf(0, seq, size), block)", "from := t.contributionOf(0, seq, size)", "all members get the first block of those on the line", "Data/exchanges"},
+	{"gather.go", "\t\t\tfrom = unsafe.Add(from, t.wordStride)\n", "", "all blocks on the line are the first member's", "Data/exchanges"},
+	{"gather.go", "size <= t.lineBytes && t.dead == nil {", "size <= t.lineBytes {", "blocks on the line of members that did not contribute are copied", "Data/tolerantData"},
+	{"gather.go", "unsafe.Add(t.contributionOf(i, seq, size), block))", "t.contributionOf(i, seq, size))", "all members get the first block", "Data/exchanges"},
 	{"gather.go", "\trma.StoreRelease(t.progressOf(t.me), 0) // before others can see this member here\n", "", "a block of an earlier exchange counts for this one", "Data/turns3"},
 	{"gather.go", "\tatomic.SwapUint64(t.word(t.me), x.seq)", "\trma.StoreRelease(t.word(t.me), x.seq)", "two members that enter together do not see each other", "Data/turnsLater"},
 	{"gather.go", "\t\tx.takeBlock(i)\n\t\tx.has |= 1 << i\n\t\trma.StoreRelease(t.progressOf(t.me), x.has)\n", "\t\tx.has |= 1 << i\n\t\trma.StoreRelease(t.progressOf(t.me), x.has)\n\t\tx.takeBlock(i)\n", "a member marks that it has a block before it has it", none + "a member that reads the mark does not give the block, and this member takes the block before it enters the next step"},
