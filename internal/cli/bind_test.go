@@ -152,3 +152,70 @@ func TestProcsFollowBinding(t *testing.T) {
 		}
 	}
 }
+
+// Emulated nodes bind their PEs: all share one machine. The report is in the order of PEs, with the names of nodes.
+func TestEmulatedBinding(t *testing.T) {
+	t.Parallel()
+	top := node(t)
+	n := max(2, min(top.Cores(), 4))
+	for _, x := range []struct {
+		flags string
+		r     plan.Request
+	}{
+		{"", plan.Request{PEs: n}},
+		{"--bind-to core:overload-allowed", plan.Request{PEs: 2 * n, Bind: plan.BindCore, Overload: true}},
+		{"--map-by core --rank-by core --bind-to core:overload-allowed", plan.Request{PEs: n, Bind: plan.BindCore, Map: plan.MapCore, Rank: plan.BindCore, Overload: true}},
+		{"--map-by socket --bind-to socket:overload-allowed", plan.Request{PEs: n, Bind: plan.BindSocket, Map: plan.MapSocket, Overload: true}},
+	} {
+		t.Run(x.flags, func(t *testing.T) {
+			places, err := top.Assign(x.r)
+			check(t, err)
+			j := start(t, append(strings.Fields(x.flags), "--emulate", "2", "-n", strconv.Itoa(x.r.PEs), "--report-bindings", "sh", "-c", `echo "$PMIX_RANK $$ $(grep Cpus_allowed_list /proc/$$/status)"`)...)
+			j.expect(0)
+			var reported, ran []string
+			for _, l := range regexp.MustCompile(`(?m)^\[node(\d):(\d+)\] (.*)$`).FindAllStringSubmatch(j.stderr.String(), -1) {
+				pe := len(reported)
+				reported = append(reported, l[3])
+				if want := pe * 2 / x.r.PEs; number(l[1]) != want {
+					t.Errorf("PE %d: line %q, want node%d", pe, l[0], want)
+				}
+				ran = append(ran, fmt.Sprintf("%d %s", pe, l[2]))
+			}
+			for pe := range places {
+				if want := top.Report(pe, &places[pe]); pe >= len(reported) || reported[pe] != want {
+					t.Fatalf("reported %q, want %q for PE %d", reported, want, pe)
+				}
+				list := plan.FormatList(places[pe].CPUs)
+				if places[pe].CPUs == nil {
+					list = plan.FormatList(top.Allowed())
+				}
+				if line := ran[pe] + " Cpus_allowed_list:\t" + list + "\n"; !strings.Contains(j.stdout.String(), line) {
+					t.Errorf("PE %d: output lacks %q:\n%s", pe, line, &j.stdout)
+				}
+			}
+		})
+	}
+	few := fmt.Sprintf("node0: --bind-to core: %d PEs, want at most %d", top.Cores()+2, top.Cores())
+	start(t, "--emulate", "2", "-n", strconv.Itoa(top.Cores()+2), "--bind-to", "core", "true").expect(4, few, "hint: --bind-to core:overload-allowed, or --bind-to none")
+	start(t, "--emulate", "2", "-n", "2", "--cpu-set", "8000", "true").expect(4, "node0: --cpu-set 8000: processor 8000, want one of ", "hint: ")
+}
+
+// Hosts that are no emulated nodes have processors of their own: each binds its PEs from its first core on.
+func TestBindingElsewhere(t *testing.T) {
+	t.Parallel()
+	top := node(t)
+	places, err := top.Assign(plan.Request{PEs: 1, Bind: plan.BindCore})
+	check(t, err)
+	j := onHosts(t, "--bind-to", "core", "--report-bindings", "sh", "-c", "grep Cpus_allowed_list /proc/$$/status")
+	j.begin()
+	j.expect(0)
+	for pe, host := range []string{"a.invalid", "b.invalid"} {
+		want := regexp.MustCompile(fmt.Sprintf(`(?m)^\[%s:\d+\] %s$`, regexp.QuoteMeta(host), regexp.QuoteMeta(top.Report(pe, &places[0]))))
+		if !want.MatchString(j.stderr.String()) {
+			t.Errorf("said %q, want a line like %s", &j.stderr, want)
+		}
+	}
+	if got, want := j.stdout.String(), strings.Repeat("Cpus_allowed_list:\t"+plan.FormatList(places[0].CPUs)+"\n", 2); got != want {
+		t.Errorf("output %q, want %q", got, want)
+	}
+}

@@ -6,7 +6,9 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -253,4 +255,73 @@ func TestPprofElsewhere(t *testing.T) {
 	j := onHosts(t, "--pprof", "/proc/none", "t-pe", "ok")
 	j.begin()
 	j.expect(4, "oshrun: a.invalid: --pprof /proc/none: mkdir /proc/none: ", "hint: choose another directory")
+}
+
+// PEs on other hosts have the mask and the limit of open files of oshrun, not those of the process that starts daemons, and
+// the kernel takes them for lack of memory before their daemons.
+func TestSurroundingsElsewhere(t *testing.T) {
+	t.Parallel()
+	agent := filepath.Join(script(t, "agent", `umask 0; ulimit -Sn 400; exec "$@"`), "agent")
+	const show = `umask; ulimit -Sn; echo "$(cat /proc/$$/oom_score_adj) and $(cat /proc/$PPID/oom_score_adj)"`
+	own, err := os.ReadFile("/proc/self/oom_score_adj")
+	check(t, err)
+	daemon := strings.TrimSpace(string(own))
+	for _, hosts := range []string{"a.invalid,b.invalid", "a.invalid"} {
+		j := prepare(t, "--launch", "exec:"+agent, "--interface", "127.0.0.0/8", "--host", hosts, "--output", "tag", "sh", "-c", show)
+		j.cmd.Args = append([]string{"sh", "-c", `umask 027 && ulimit -Sn 500 && exec "$0" "$@"`, j.cmd.Path}, j.cmd.Args[1:]...)
+		j.cmd.Path = "/bin/sh"
+		j.begin()
+		j.expect(0)
+		n := 1 + strings.Count(hosts, ",")
+		score := daemon
+		if n > 1 {
+			score = strconv.Itoa(max(500, number(daemon)))
+		}
+		for pe := range n {
+			for _, want := range []string{"0027", "500", score + " and " + daemon} {
+				if line := fmt.Sprintf("[%d]<stdout>: %s\n", pe, want); !strings.Contains(j.stdout.String(), line) {
+					t.Errorf("%s: output lacks %q:\n%s", hosts, line, &j.stdout)
+				}
+			}
+		}
+	}
+}
+
+// Hosts are taken to be like this machine and like each other. Where they are not, the user is told.
+func TestHostsThatDiffer(t *testing.T) {
+	t.Parallel()
+	dir := script(t, "program", "exit 0") // in which the PEs start
+	for host, text := range map[string]string{"a.invalid": "exit 0", "b.invalid": "exit 0 # newer"} {
+		check(t, os.Mkdir(filepath.Join(dir, host), 0o700))
+		check(t, os.WriteFile(filepath.Join(dir, host, "program"), []byte("#!/bin/sh\n"+text+"\n"), 0o700))
+	}
+	hosts := filepath.Join(dir, "hosts")
+	check(t, os.WriteFile(hosts, []byte("a.invalid\nb.invalid\n"), 0o600))
+	most := runtime.NumCPU()
+	// The file that a daemon finds is that in its own directory: /proc/self is another process for each.
+	run := func(program string, words ...string) string {
+		j := prepare(t, slices.Concat([]string{"--launch", "exec:env -C " + dir + "/{host}", "--interface", "127.0.0.0/8"}, words, []string{program})...)
+		j.cmd.Dir = dir
+		j.begin()
+		j.expectUnread(0)
+		return j.stderr.String()
+	}
+	const differ = "oshrun: program /proc/self/cwd/program on b.invalid is not the one that is on a.invalid: their files differ\n"
+	if said := run("/proc/self/cwd/program", "--host", "a.invalid,b.invalid"); said != differ {
+		t.Errorf("said %q, want %q", said, differ)
+	}
+	if said := run("./program", "--hostfile", hosts, "-n", strconv.Itoa(2*most)); said != "" {
+		t.Errorf("said %q of hosts like this machine, want nothing", said)
+	}
+	if most < 2 {
+		t.Skip("one processor: no host can have fewer")
+	}
+	agent := filepath.Join(script(t, "agent", `case $1 in b.invalid) shift; exec taskset -c 0 "$@"; esac; shift; exec "$@"`), "agent")
+	want := fmt.Sprintf("oshrun: host b.invalid: its slots are taken to be %d, the processors of this machine, and it has 1 for the job; written slots count: --host b.invalid:1\n", most)
+	launch := []string{"--launch", "exec:" + agent + " {host}", "-n", strconv.Itoa(2 * most)}
+	for said, words := range map[string][]string{want: {"--hostfile", hosts}, "": {"--hostfile", hosts, "-N", strconv.Itoa(most)}} {
+		if got := run("./program", append(launch, words...)...); got != said {
+			t.Errorf("%v: said %q, want %q", words, got, said)
+		}
+	}
 }

@@ -52,7 +52,7 @@ var habits = []habit{
 	{"r relative", ofSrun, 1, "refused", refuse("oshrun has names for hosts by their place in Slurm's list", "oshrun --host +n2,+n3 uses the third host and the fourth")},
 	{"add-host", ofMpirun, 1, "refused", refuse("a job keeps the hosts with which it starts", hintOthers)},
 	{"rankfile rf", ofMpirun, 1, "refused", refuse("oshrun has no rankfiles: PEs go to cores in order", hintBind)},
-	{"rank-by", ofMpirun, 1, "the same for slot: PEs are counted host by host, and node: one on each host in turn", valueOf("--rank-by")},
+	{"rank-by", ofMpirun, 1, "the same for slot: PEs are counted host by host; node: one on each host in turn; fill, core, socket and other units: host by host, and there in the order of cores, or one on each unit in turn", valueOf("--rank-by")},
 	{"cf cartofile", ofMpirun, 1, "refused", refuse("oshrun reads from the kernel which cores and memory the machine has", "oshrun --display allocation shows it; leave the option out")},
 	{"byslot", ofMpirun, 0, "--map-by slot", as("--map-by=slot")},
 	{"bynode", ofMpirun, 0, "--map-by node", as("--map-by=node")},

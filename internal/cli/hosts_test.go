@@ -160,16 +160,20 @@ node2: PE 2, program no-such-program
 	}
 }
 
-// On several hosts, PEs are not bound: what counts PEs by units of a host works, and what would bind them is refused.
+// Over hosts, PEs are mapped by slot where the units are those of a host, which binds its PEs itself.
 func TestMapOtherHosts(t *testing.T) {
 	noSlurm(t)
 	per := node(t).Units(plan.BindSocket)
 	expectMaps(t, map[string]string{
 		"--host n1:9,n2:9 --map-by ppr:1:socket true":              "map: " + strconv.Itoa(2*per) + " PEs on 2 hosts",
 		"--host n1:9,n2:9 --map-by ppr:1:core --bind-to none true": "PEs on 2 hosts",
-		"--host n1:1,n2:1 --map-by core true":                      "! --map-by: \"core\": PEs on several hosts are not bound yet, want slot, node, seq or ppr:N:UNIT",
-		"--host n1:1,n2:1 --map-by l3cache true":                   "! --bind-to none",
-		"--host n1:1,n2:1 --use-hwthread-cpus true":                "! --map-by: \"hwthread\"",
+		"--host n1:1,n2:1 --map-by core true":                      "n1: PE 0, program true\nn2: PE 1, program true",
+		"--host n1:2,n2:2 --map-by l3cache true":                   "n1: PEs 0-1, program true\nn2: PEs 2-3, program true",
+		"--host n1:2,n2:2 --use-hwthread-cpus --rank-by node true": "n1: PEs 0,2, program true\nn2: PEs 1,3, program true",
+		"--host n1:2,n2:2 --map-by node --rank-by socket true":     "n1: PEs 0-1, program true\nn2: PEs 2-3, program true",
+		"--host n1:2,n2:2 --rank-by fill --bind-to core true":      "n1: PEs 0-1, program true\nn2: PEs 2-3, program true",
+		"--host n1:2,n2:2 --rank-by span true":                     "! --rank-by: \"span\", want slot, node, fill, core",
+		"--host n1:2,n2:2 --rank-by sockets true":                  "! did you mean socket?",
 		"--host n1:1,n2:1 --map-by core --bind-to none true":       "map: 2 PEs on 2 hosts",
 		"--host n1:1,n2:1 --map-by slot:SPAN true":                 "! --map-by: \"slot:SPAN\": qualifier span, want none on several hosts",
 		"-n 1 --map-by slot:SPAN true":                             "map: 1 PEs on ",

@@ -118,12 +118,8 @@ func (f *runFlags) setPolicy(job *plan.Job) (err error) {
 		}
 	}
 	if f.rankBy != "" {
-		if job.Rank, err = plan.ParseRank(f.rankBy); err != nil {
-			hint := "leave the option out"
-			if m, err := plan.ParseMap(strings.ToLower(f.rankBy)); err == nil {
-				hint = "oshrun --map-by " + m.String()
-			}
-			return usagef(hint, "--rank-by: %w", err)
+		if job.Rank, f.rankUnit, err = plan.ParseRank(f.rankBy); err != nil {
+			return usagef("--rank-by slot, or leave the option out", "--rank-by: %w", withSuggestion(err))
 		}
 	}
 	job.By, job.Over = f.mapping.By, f.mapping.Over

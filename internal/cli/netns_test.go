@@ -184,3 +184,48 @@ func TestNetworkOptions(t *testing.T) {
 		}
 	}
 }
+
+// PEs get what makes their libraries use an interface. What the user has set stays, and a node without the interface ends the
+// start before PEs run.
+func TestDataInterface(t *testing.T) {
+	t.Parallel()
+	needNetworks(t)
+	const show = `echo "$PMIX_RANK $OMPI_MCA_btl_tcp_if_include $UCX_NET_DEVICES $FI_TCP_IFACE"`
+	for flags, want := range map[string]string{
+		"--data-interface eth0":                                           "eth0 eth0 eth0",
+		"--data-interface 10.0.0.0/24":                                    "eth0 eth0 eth0",
+		"--data-interface 0.0.0.0/0":                                      "lo,eth0 lo,eth0 lo",
+		"--data-interface eth0 -x OMPI_MCA_btl_tcp_if_include=10.0.0.0/8": "10.0.0.0/8 eth0 eth0",
+		"--data-interface eth0 -x OMPI_MCA_btl_tcp_if_exclude=lo":         " eth0 eth0",
+		"--data-interface eth0 -x UCX_NET_DEVICES=all -x FI_TCP_IFACE=lo": "eth0 all lo",
+	} {
+		t.Run(flags, func(t *testing.T) {
+			j := start(t, append(strings.Fields(flags), "--emulate", "2:netns", "-n", "2", "sh", "-c", show)...)
+			j.expect(0)
+			for pe := range 2 {
+				if line := fmt.Sprintf("%d %s\n", pe, want); !strings.Contains(j.stdout.String(), line) {
+					t.Errorf("output lacks %q:\n%s", line, &j.stdout)
+				}
+			}
+		})
+	}
+	for bad, want := range map[string]string{
+		"--emulate 2:netns -n 2 --data-interface ib0":            `node0: --data-interface ib0: there is no interface "ib0"; this machine has lo, eth0, and so has another node`,
+		"--emulate 2:netns -n 2 --data-interface 192.168.0.0/16": "node0: --data-interface 192.168.0.0/16: no interface of 192.168.0.0/16 is up with an address: lo has [",
+		"-n 1 --data-interface no-such-one":                      `--data-interface no-such-one: there is no interface "no-such-one"; this machine has lo`,
+	} {
+		j := start(t, append(strings.Fields(bad), "echo", "ran")...)
+		j.expect(4, want, "hint: every node of the job needs one")
+		if out := j.stdout.String(); out != "" {
+			t.Errorf("%s: output %q, want none", bad, out)
+		}
+	}
+	for _, bad := range []string{"", "10.0.0.0/33", "eth0,eth1"} {
+		start(t, "-n", "1", "--data-interface="+bad, "true").expect(2, "--data-interface: ", ", want ")
+	}
+	for _, lib := range []testenv.Capability{testenv.OpenMPI, testenv.MPICH} {
+		program := testenv.CompileC(t, lib, filepath.Join("testdata", "cluster.c"))
+		nodeOf := func(rank int) (node, host string) { node = fmt.Sprintf("node%d", rank); return node, node }
+		start(t, "--emulate", "4:netns", "-n", "4", "--data-interface", "eth0", program, "ring").expectRanks("ring", 4, nodeOf)
+	}
+}

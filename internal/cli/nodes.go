@@ -14,6 +14,7 @@ import (
 
 	"github.com/goshmem/goshmem/internal/control"
 	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/netif"
 	"github.com/goshmem/goshmem/internal/nodes"
 	"github.com/goshmem/goshmem/internal/plan"
 )
@@ -40,6 +41,7 @@ type nodeFlags struct {
 	launchFlat    bool
 	prefix        string
 	network       string
+	data          string
 	portRange     string
 	lease         string
 	control       string
@@ -59,6 +61,7 @@ func (f *nodeFlags) registerNodes(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.launchFlat, "launch-flat", false, "let oshrun start all daemons by itself: where nodes have no ssh to each other")
 	fs.StringVar(&f.prefix, "prefix", "", "where oshrun is on other hosts: `DIR`/bin/oshrun; by default where it is here")
 	fs.StringVar(&f.network, "interface", "", "let daemons use this `network` alone: eth0, or 10.0.0.0/8")
+	fs.StringVar(&f.data, "data-interface", "", "let PEs reach those of other hosts by this `network` alone: ib0, or\n10.0.0.0/8. Sets what Open MPI, UCX and libfabric read, where the user has not")
 	fs.StringVar(&f.portRange, "port-range", "", "listen at a port of `LOW-HIGH` alone")
 	fs.StringVar(&f.control, "control", controlTCP, "how daemons talk to oshrun: `tcp`; stdio: by the standard input and output of what starts them,\nwhere hosts do not reach this machine; not with srun")
 	fs.StringVar(&f.lease, "lease", "10", "how long a node may be out of reach before it is lost: seconds, or 30s, 1m")
@@ -156,6 +159,18 @@ func (f *nodeFlags) isStdio(agent *nodes.Agent) (bool, error) {
 		}
 	}
 	return true, nil
+}
+
+// setData says by which network PEs reach those of other hosts. Each host looks for its interface itself.
+func (f *nodeFlags) setData(o *launch.Options) error {
+	if f.data == "" {
+		return nil
+	}
+	if _, err := netif.ParseFilter(f.data); err != nil {
+		return usagef("--data-interface ib0, or 10.0.0.0/8", "--data-interface: %w", err)
+	}
+	o.DataNetwork = f.data
+	return nil
 }
 
 // radix returns how many daemons each daemon starts; 0: none.

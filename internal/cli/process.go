@@ -27,8 +27,8 @@ type processFlags struct {
 }
 
 func (f *processFlags) registerProcesses(fs *pflag.FlagSet) {
-	fs.StringVar(&f.bindTo, "bind-to", "", "bind each PE to a `core`, hwthread, l3cache, numa node, socket, or none;\ncore:overload-allowed lets several share one. By default each PE has its share\nof the cores, and with more PEs than cores none is bound, nor on several hosts")
-	fs.StringVar(&f.mapBy, "map-by", "", "`core`: PEs go to the cores one by one, and are bound to them; likewise\nhwthread, l3cache, numa, socket: in turn; slot, the default: in order, bound to\nmore than a core in equal blocks, neighbors together. On several hosts, where PEs are not\nbound, also node: one PE on each host in turn; ppr:N:node: N on each; seq: one on\neach line of --hostfile")
+	fs.StringVar(&f.bindTo, "bind-to", "", "bind each PE to a `core`, hwthread, l3cache, numa node, socket, or none;\ncore:overload-allowed lets several share one. By default each PE has its share\nof the cores, and with more PEs than cores none is bound. Each host binds its\nown PEs")
+	fs.StringVar(&f.mapBy, "map-by", "", "`core`: PEs go to the cores one by one, and are bound to them; likewise\nhwthread, l3cache, numa, socket: in turn; slot, the default: in order, bound to\nmore than a core in equal blocks, neighbors together. On several hosts, these\nfill the slots of one host after the other; node: one PE on each host in turn;\nppr:N:node: N on each; seq: one on each line of --hostfile")
 	fs.BoolVar(&f.report, "report-bindings", false, "say at the start where each PE runs")
 	fs.BoolVar(&f.stacks, "stacks", false, "when --timeout is over, or on SIGQUIT (Ctrl-\\), print the stacks of all\ngoroutines of the PEs that are Go programs")
 	fs.StringVar(&f.pprof, "pprof", "", "write a CPU and a heap profile of each PE to `DIR`/pe.N.cpu.pprof and\npe.N.heap.pprof when it ends; names of PEs of spawned job J begin with job.J.\nOne that is killed leaves none; oshrun says\nwhich PEs have left none, and why. Each host has those of its own PEs")
@@ -70,26 +70,12 @@ func (f *runFlags) setBinding(o *launch.Options) (err error) {
 			return usagef("--bind-to core", "--bind-to: %w", err)
 		}
 	}
-	b.Map = f.mapping.Map
-	if !o.Layout.IsHere() {
-		return f.checkUnbound(b)
+	b.Map, b.Rank = f.mapping.Map, f.rankUnit
+	if f.mapping.Span && !o.Layout.IsHere() {
+		return usagef("--map-by node", "--map-by: %q: qualifier span, want none on several hosts: their PEs are not spread as if they were one", f.mapBy)
 	}
 	if unit := f.mapping.Unit; unit > plan.BindNone && f.bindTo == "" && b.Map == plan.MapDefault {
 		b.Bind, b.Overload = unit, true // ppr:N:unit says how many PEs share one
-	}
-	return nil
-}
-
-// checkUnbound refuses a mapping that brings a binding with it where PEs are on several hosts, and so are not bound.
-// With ppr:N:UNIT the mapping only counts PEs.
-func (f *runFlags) checkUnbound(b *launch.Binding) error {
-	switch {
-	case f.mapping.Span:
-		return usagef("--map-by node", "--map-by: %q: qualifier span, want none on several hosts: their PEs are not spread as if they were one", f.mapBy)
-	case f.mapping.PerUnit > 0, f.bindTo != "" && b.Bind == plan.BindNone:
-		b.Map = plan.MapSlot
-	case b.Map != plan.MapDefault && b.Map != plan.MapSlot:
-		return usagef("--map-by slot, or --bind-to none beside it", "--map-by: %q: PEs on several hosts are not bound yet, want slot, node, seq or ppr:N:UNIT", f.mapBy)
 	}
 	return nil
 }

@@ -64,7 +64,8 @@ type runFlags struct {
 	watchdogFlags
 	habitFlags
 	nodeFlags
-	mapping plan.MapBy // what mapBy says
+	mapping  plan.MapBy // what mapBy says
+	rankUnit plan.Bind  // what rankBy says of PEs on a host
 }
 
 func (f *runFlags) register(fs *pflag.FlagSet) {
@@ -134,7 +135,7 @@ func noneEmpty(fs *pflag.FlagSet) (err error) {
 		"heap-size": "a size such as 512M", "stdin": "a PE, all or none", "report-uri": "a file or -",
 		"bind-to": strings.Join(plan.BindWords(), ", "), "map-by": strings.Join(plan.MapByWords(), ", "), "pprof": "a directory", "stats": "table or json:FILE", "debug": "PEs such as 3 or 0,2-4",
 		"cpu-set": "numbers of processors such as 0-3", "display": strings.Join(displayWords, ", "), "host": "a host", "hostfile": "a file",
-		"output-filename": "a directory", "per-node": "a number of PEs", "emulate": "a number of nodes", "launch": launchWants, "prefix": "a directory", "interface": "a network", "port-range": "LOW-HIGH", "launch-timeout": "a number of seconds or a duration", "lease": "a number of seconds or a duration", "control": "tcp or stdio", "ppn": "a number of PEs", "nodes": "a number of hosts", "rank-by": "slot or node",
+		"output-filename": "a directory", "per-node": "a number of PEs", "emulate": "a number of nodes", "launch": launchWants, "prefix": "a directory", "interface": "a network", "data-interface": "a network", "port-range": "LOW-HIGH", "launch-timeout": "a number of seconds or a duration", "lease": "a number of seconds or a duration", "control": "tcp or stdio", "ppn": "a number of PEs", "nodes": "a number of hosts", "rank-by": strings.Join(plan.RankWords(), ", "),
 		"env": strings.Join(envWords, " or "), "watchdog": "bpf, procconn, pidfd, sigchld or off", "hang-timeout": "a positive number of seconds or a duration",
 	}
 	fs.Visit(func(f *pflag.Flag) {
@@ -151,7 +152,7 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 		return nil, err
 	}
 	o := &launch.Options{Apps: apps, Layout: layout, Verbose: f.verbose, Recover: f.recover, ReportURI: f.uri}
-	if err := errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o), f.setWatchdog(o)); err != nil {
+	if err := errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o), f.setWatchdog(o), f.setData(o)); err != nil {
 		return nil, err
 	}
 	if err := f.setBinding(o); err != nil {

@@ -203,3 +203,12 @@ func TestWatchdogShortOfDescriptors(t *testing.T) {
 		}
 	}
 }
+
+// On many emulated nodes the watch that costs least stays, unless the user asks for another one.
+func TestWatchdogOfEmulated(t *testing.T) {
+	t.Parallel()
+	best := usableTiers(t)[0]
+	const patient = "sleep 2" // by then a better one would have taken over, see daemon.deathWatch
+	start(t, "--emulate", "3", "-n", "3", "--stats", "sh", "-c", patient).expect(0, "watchdog  pidfd\n")
+	start(t, "--emulate", "3", "-n", "3", "--stats", "--watchdog", best, "sh", "-c", patient).expect(0, "watchdog  "+best+"\n")
+}

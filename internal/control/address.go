@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/goshmem/goshmem/internal/netif"
 )
 
 // PortRange is the ports from Low to High. The zero value leaves the choice to the kernel.
@@ -76,41 +78,11 @@ func listenAt(addr netip.Addr, ports PortRange) (net.Listener, error) {
 // network like 10.0.0.0/8: then all of that interface or in that network are meant, docker* included. With loopback the
 // result is the loopback addresses alone, for processes of one machine.
 func LocalAddresses(filter string, loopback bool) ([]netip.Addr, error) {
-	interfaces, err := net.Interfaces()
+	all, err := netif.Interfaces()
 	if err != nil {
-		return nil, fmt.Errorf("list network interfaces: %w", err)
-	}
-	var all []localInterface
-	for _, i := range interfaces {
-		networks, err := networksOf(&i)
-		if err != nil {
-			return nil, fmt.Errorf("list addresses of interface %s: %w", i.Name, err)
-		}
-		local := localInterface{name: i.Name, up: i.Flags&net.FlagUp != 0}
-		for _, p := range networks {
-			local.addrs = append(local.addrs, p.Addr())
-		}
-		all = append(all, local)
+		return nil, err
 	}
 	return chooseAddresses(all, filter, loopback)
-}
-
-// localInterface is what is known about a network interface.
-type localInterface struct {
-	name  string
-	up    bool
-	addrs []netip.Addr
-}
-
-// networksOf returns the addresses of an interface with their networks.
-func networksOf(i *net.Interface) (networks []netip.Prefix, err error) {
-	addrs, err := i.Addrs()
-	for _, a := range addrs {
-		if p, err := netip.ParsePrefix(a.String()); err == nil {
-			networks = append(networks, p)
-		}
-	}
-	return networks, err
 }
 
 // isInner says whether an interface is that of a network of local containers or virtual machines.
@@ -120,12 +92,11 @@ func isInner(name string) bool {
 
 // NearestFirst puts the addresses of another machine that are in a network of this one before the others.
 func NearestFirst(addrs []netip.AddrPort) []netip.AddrPort {
-	interfaces, _ := net.Interfaces() // none: any order does
+	interfaces, _ := netif.Interfaces() // none: any order does
 	var networks []netip.Prefix
 	for _, i := range interfaces {
-		if i.Flags&net.FlagUp != 0 && !isInner(i.Name) {
-			more, _ := networksOf(&i) // the same
-			networks = append(networks, more...)
+		if i.Up && !isInner(i.Name) {
+			networks = append(networks, i.Networks...)
 		}
 	}
 	return sortByNetworks(addrs, networks)
@@ -145,35 +116,29 @@ func sortByNetworks(addrs []netip.AddrPort, networks []netip.Prefix) []netip.Add
 }
 
 // chooseAddresses is LocalAddresses without the machine.
-func chooseAddresses(all []localInterface, filter string, loopback bool) ([]netip.Addr, error) {
-	var network netip.Prefix
-	if strings.Contains(filter, "/") {
-		p, err := netip.ParsePrefix(filter)
-		if err != nil {
-			return nil, fmt.Errorf("interface %q is no network, want one like 10.0.0.0/8", filter)
+func chooseAddresses(all []netif.Interface, filter string, loopback bool) ([]netip.Addr, error) {
+	var wanted netif.Filter
+	if filter != "" {
+		var err error
+		if wanted, err = netif.ParseFilter(filter); err != nil {
+			return nil, err
 		}
-		network = p.Masked()
-	} else if filter != "" && !slices.ContainsFunc(all, func(i localInterface) bool { return i.name == filter }) {
-		var names []string
-		for _, i := range all {
-			names = append(names, i.name)
+		if err := wanted.Check(all); err != nil {
+			return nil, err
 		}
-		return nil, fmt.Errorf("there is no interface %q; this machine has %s", filter, strings.Join(names, ", "))
 	}
 	var chosen, seen []netip.Addr
 	for _, i := range all {
-		for _, a := range i.addrs {
+		for _, a := range i.Addrs {
 			seen = append(seen, a)
-			ok := i.up
+			ok := i.Up
 			switch {
 			case loopback:
 				ok = ok && a.IsLoopback()
-			case network.IsValid():
-				ok = ok && network.Contains(a)
 			case filter != "":
-				ok = ok && i.name == filter
+				ok = ok && wanted.Has(&i, a)
 			default:
-				ok = ok && !isInner(i.name) &&
+				ok = ok && !isInner(i.Name) &&
 					!a.IsLoopback() && !a.IsLinkLocalUnicast()
 			}
 			if ok && (a.Is4() || !a.IsLinkLocalUnicast()) { // another machine would need a zone of its own for it

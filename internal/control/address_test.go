@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/goshmem/goshmem/internal/netif"
 )
 
 func addrs(texts ...string) (a []netip.Addr) {
@@ -19,13 +21,13 @@ func addrs(texts ...string) (a []netip.Addr) {
 }
 
 func TestChooseAddresses(t *testing.T) {
-	all := []localInterface{
-		{"lo", true, addrs("127.0.0.1", "::1")},
-		{"eth0", true, addrs("10.1.2.3", "2001:db8::7", "fe80::1")},
-		{"ib0", true, addrs("192.168.5.6", "169.254.3.4", "fe80::2")},
-		{"eth1", false, addrs("10.9.9.9")},
-		{"docker0", true, addrs("172.17.0.1")},
-		{"virbr0", true, addrs("192.168.122.1")},
+	all := []netif.Interface{
+		{Name: "lo", Up: true, Addrs: addrs("127.0.0.1", "::1")},
+		{Name: "eth0", Up: true, Addrs: addrs("10.1.2.3", "2001:db8::7", "fe80::1")},
+		{Name: "ib0", Up: true, Addrs: addrs("192.168.5.6", "169.254.3.4", "fe80::2")},
+		{Name: "eth1", Up: false, Addrs: addrs("10.9.9.9")},
+		{Name: "docker0", Up: true, Addrs: addrs("172.17.0.1")},
+		{Name: "virbr0", Up: true, Addrs: addrs("192.168.122.1")},
 	}
 	for _, c := range []struct {
 		filter   string

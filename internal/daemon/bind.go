@@ -39,7 +39,7 @@ func (b *binder) bindThread(cpus []int) (err error) {
 // that the jobs may use.
 func (c *Config) place(j *localJob, pe int) plan.Place {
 	if j.number > 0 || pe >= len(c.Places) {
-		return plan.Place{CPUs: c.CPUs, Sharers: j.sharers()}
+		return plan.Place{CPUs: c.Binding.CPUs, Sharers: j.sharers()}
 	}
 	return c.Places[pe]
 }
@@ -47,8 +47,8 @@ func (c *Config) place(j *localJob, pe int) plan.Place {
 // processors returns how many processors the near PEs of a job have between them.
 func (c *Config) processors(j *localJob) int {
 	switch {
-	case j.number > 0 && c.CPUs != nil:
-		return len(c.CPUs)
+	case j.number > 0 && c.Binding.CPUs != nil:
+		return max(1, len(c.Binding.CPUs)*len(j.near)/j.sharers())
 	case j.number > 0 || c.Places == nil:
 		return max(1, runtime.NumCPU()*len(j.near)/j.sharers())
 	}
@@ -56,5 +56,17 @@ func (c *Config) processors(j *localJob) int {
 	for _, pe := range j.near {
 		places = append(places, c.place(j, pe))
 	}
-	return plan.Union(places, runtime.NumCPU())
+	all := plan.Union(places, runtime.NumCPU())
+	if j.sharers() == len(j.near) {
+		return all
+	}
+	mine := 0.0 // PEs of other nodes may have the same processors
+	for i := range places {
+		has := len(places[i].CPUs)
+		if has == 0 {
+			has = runtime.NumCPU()
+		}
+		mine += float64(has) / float64(max(1, places[i].Sharers))
+	}
+	return max(1, min(all, int(mine)))
 }

@@ -67,6 +67,8 @@ type Node interface {
 	// AnswerSpawn answers a request for a job. It does not wait.
 	AnswerSpawn(a SpawnAnswer)
 
+	// Report returns what the node has said of itself at its start.
+	Report() Report
 	// Tier names the way in which the node learns of ends.
 	Tier() string
 	// ToolURI returns what tools need to attach, empty if none may.

@@ -31,6 +31,12 @@ func (s *Share) isGiven() bool { return s != nil && len(s.Hosts) > 0 }
 // spans says whether the job has several nodes.
 func (s *Share) spans() bool { return s.isGiven() && len(s.Hosts) > 1 }
 
+// mostLoading is how many emulated nodes may each load the best watch of processes: that takes some 70 ms of a processor.
+const mostLoading = 2
+
+// crowdsKernel says whether more steps run on this kernel than should each load into it what they can do without.
+func (s *Share) crowdsKernel() bool { return s.Emulated && len(s.Hosts) > mostLoading }
+
 // namePrefix is what the names of all steps begin with.
 const namePrefix = "goshmem-"
 

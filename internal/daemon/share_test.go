@@ -11,6 +11,7 @@ import (
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/ending"
+	"github.com/goshmem/goshmem/internal/plan"
 	pmix "github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/pmi1"
 	"github.com/goshmem/goshmem/pmix/server"
@@ -86,7 +87,9 @@ func TestNearPEs(t *testing.T) {
 	app.Procs = 1
 	procs := runtime.GOMAXPROCS(12)
 	t.Cleanup(func() { runtime.GOMAXPROCS(procs) })
-	c := startCluster(t, []App{app}, []int{0, 0, 0, 1, 1}, func(s *settings) { s.StdinTo.PEs, s.Share.Emulated = []int{4}, false })
+	c := startCluster(t, []App{app}, []int{0, 0, 0, 1, 1}, func(s *settings) {
+		s.StdinTo.PEs, s.Share.Emulated, s.Binding.Bind = []int{4}, false, plan.BindNone
+	})
 	for node, s := range c.steps {
 		j := s.table.job(0)
 		if want := [][]int{{0, 1, 2}, {3, 4}}[node]; !slices.Equal(j.near, want) || j.npes() != 5 || j.left != len(want) || len(j.memory.heaps) != len(want) {

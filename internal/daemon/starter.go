@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
 	"time"
 
@@ -30,6 +31,7 @@ type starter struct {
 	debuggers  *debuggers
 	private    *private
 	attach     *attachService
+	data       dataNetwork
 	background *background
 	logger     zerolog.Logger
 	work       chan func() // to the thread; closed when the step ends
@@ -123,6 +125,7 @@ func (st *starter) startPE(j *localJob, pe int, null *os.File) error {
 		st.logger.Warn().Err(err).Stringer("pe", p.id).Msg("grandchildren may outlive a killed oshrun")
 	}
 	st.outputs.resize(p) // the user's terminal may have changed before Resize knew of this PE
+	st.surround(p)
 	if err := letGo(); err != nil {
 		st.logger.Error().Err(err).Stringer("pe", p.id).Msg("start")
 	}
@@ -236,7 +239,7 @@ func (st *starter) environ(j *localJob, pe int) []string {
 	app := &j.apps[j.appOf(pe)]
 	env := append([]string(nil), app.Env...)
 	if procs := app.Procs; procs > 0 {
-		if j.share.spans() {
+		if j.share.isGiven() {
 			procs = max(1, runtime.GOMAXPROCS(0)/j.sharers())
 		}
 		if at := st.cfg.place(j, pe); at.CPUs != nil {
@@ -247,7 +250,9 @@ func (st *starter) environ(j *localJob, pe int) []string {
 	env = append(env, st.private.environ(app.Env)...)
 	env = append(env, j.yieldVariable(app.Env)...)
 	env = append(env, memHooksVariable(app.Env)...)
-	env = append(env, emulation(app.Env, j.share)...)
+	data := st.data.variables(app.Env)
+	env = append(env, data...)
+	env = append(env, emulation(slices.Concat(app.Env, data), j.share)...)
 	env = append(env, st.servers.environ(j, pe)...)
 	return append(env, envvar.Step+"="+st.attach.address())
 }

@@ -40,12 +40,12 @@ type App struct {
 // Config says what a step runs. It is plain data, which another process can be sent; what the
 // step calls is in Hooks.
 type Config struct {
-	Apps     []App        // of the first job, on all nodes; its PEs are counted through
-	Share    Share        // what the step has of the first job; zero: all of it, and a name and a key of its own
-	HeapSize uint64       // bytes
-	MostPEs  int          // that a spawned job may have
-	Places   []plan.Place // where the PEs of the first job run, those of other nodes included; nil: anywhere
-	CPUs     []int        // the processors that the jobs may use; nil: any
+	Apps     []App  // of the first job, on all nodes; its PEs are counted through
+	Share    Share  // what the step has of the first job; zero: all of it, and a name and a key of its own
+	HeapSize uint64 // bytes
+	MostPEs  int    // that a spawned job may have
+	Binding  Binding
+	Places   []plan.Place // where the PEs of the first job run; nil: Binding says it if Share is given, otherwise anywhere
 	StdinTo  Readers      // which PEs read standard input, as Feed brings it
 	Terminal bool         // standard input is a terminal: the PEs that read it stay in this process's session
 	Raw      bool         // Hooks.Output takes bytes as they come instead of lines
@@ -64,7 +64,10 @@ type Config struct {
 	// nodes they do: only the root knows which failure was the first.
 	EndsFirst bool
 	Debug     []int // PEs of the first job that are started stopped, for a debugger
-	Memory    bool  // Exited says how much memory PEs had, beside what the kernel counts at their end
+	// DataNetwork is the interface by which PEs are to reach those of other nodes, or a network that has it; empty: any.
+	DataNetwork  string
+	Surroundings Surroundings
+	Memory       bool // Exited says how much memory PEs had, beside what the kernel counts at their end
 	// Profiles is the directory in which PEs leave profiles, as their environment tells them. The step makes it, and
 	// Exited says whether they are there. Empty: none are wanted.
 	Profiles string
@@ -151,6 +154,7 @@ type Step struct {
 	orders     *orders
 	clients    *clients
 	spawner    *spawner
+	report     Report // Start sets it
 }
 
 // Start makes everything that the PEs need. Launch starts them; Close must be
@@ -167,7 +171,18 @@ func Start(cfg Config, hooks Hooks) (*Step, error) {
 		return nil, err
 	}
 	cfg.Apps = apps
+	bindings, err := cfg.assignPlaces()
+	if err != nil {
+		return nil, err
+	}
+	data, err := openDataNetwork(cfg.DataNetwork)
+	if err != nil {
+		return nil, err
+	}
 	s := assemble(settings{cfg, hooks}, cfg.stepName())
+	s.starter.data = data
+	s.report = Report{Bindings: bindings}
+	cfg.describeNode(&s.report)
 	if err := s.setUp(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
@@ -199,7 +214,7 @@ func assemble(cfg settings, name string) *Step {
 	s.ailments = &ailments{table: s.table, events: s.events}
 	s.failures = &failures{table: s.table, events: s.events, alerts: alerts, endsFirst: cfg.EndsFirst && !cfg.Share.spans()}
 	s.watch = &deathWatch{
-		cfg: cfg.Watchdog, table: s.table, failures: s.failures, ailments: s.ailments, background: s.background, logger: cfg.Logger,
+		cfg: cfg.Watchdog, cheap: cfg.Share.crowdsKernel(), table: s.table, failures: s.failures, ailments: s.ailments, background: s.background, logger: cfg.Logger,
 		tags: map[uint64]*localPE{},
 	}
 	s.outputs = &outputs{cfg: &s.cfg, reporter: s.reporter, servers: s.servers, window: cfg.PTY.Window}

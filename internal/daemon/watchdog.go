@@ -45,6 +45,7 @@ const (
 // told of processes without either lock.
 type deathWatch struct {
 	cfg        Watchdog
+	cheap      bool // the first watch stays: many steps on this kernel would each load a better one
 	table      *table
 	failures   *failures
 	ailments   *ailments
@@ -58,7 +59,7 @@ type deathWatch struct {
 }
 
 // open starts the watch: the one that is wanted, or one that costs nothing
-// and is replaced by the best that works. The first job has npes PEs.
+// and is replaced by the best that works, unless it is to stay. The first job has npes PEs.
 func (w *deathWatch) open(npes int) error {
 	switch {
 	case w.cfg.Off:
@@ -66,6 +67,12 @@ func (w *deathWatch) open(npes int) error {
 		return nil
 	case w.cfg.Tier != 0:
 		return w.openTier(w.cfg.Tier, pollEvery)
+	}
+	if w.cheap {
+		if err := w.openTier(kernel.PIDFD, pollEvery); err != nil {
+			return w.openTier(0, pollEvery)
+		}
+		return nil
 	}
 	if err := w.openTier(kernel.PIDFD, 0); err != nil {
 		return w.openTier(0, pollEvery)

@@ -94,3 +94,25 @@ func TestMemberIsReplaced(t *testing.T) {
 	s.Signal(syscall.SIGKILL)
 	s.awaitExit(0)
 }
+
+// The steps of many emulated nodes keep the first watch, which looks for what ails PEs, too. One that is asked for is taken.
+func TestWatchOfManyNodes(t *testing.T) {
+	for _, x := range []struct {
+		homes []int
+		tier  kernel.Tier
+		want  bool // the first watch stays
+	}{
+		{[]int{0, 1, 2}, 0, true},
+		{[]int{0, 1}, 0, false},
+	} {
+		c := startCluster(t, []App{shell(len(x.homes), "exec sleep 1000")}, x.homes)
+		s := c.steps[0]
+		if s.watch.cheap != x.want || s.Tier() != kernel.PIDFD.String() {
+			t.Errorf("%d nodes: the watch is %s, and stays: %t; want %v, %t", len(x.homes), s.Tier(), s.watch.cheap, kernel.PIDFD, x.want)
+		}
+	}
+	c := startCluster(t, []App{shell(3, "exec sleep 1000")}, []int{0, 1, 2}, func(s *settings) { s.Watchdog.Tier = kernel.SIGCHLD })
+	if got := c.steps[0].Tier(); got != kernel.SIGCHLD.String() {
+		t.Errorf("the watch is %s, want %v", got, kernel.SIGCHLD)
+	}
+}

@@ -45,6 +45,8 @@ const (
 
 	OpenMPITCPInclude = "OMPI_MCA_btl_tcp_if_include"
 	OpenMPITCPExclude = "OMPI_MCA_btl_tcp_if_exclude"
+	UCXDevices        = "UCX_NET_DEVICES"
+	FabricTCP         = "FI_TCP_IFACE"
 )
 
 // DefaultSymmetricSize is the default size of a symmetric heap in bytes. It is address space; the kernel
@@ -232,8 +234,16 @@ var table = []Var{
 		Doc: "Whether UCX in programs of Open MPI watches memory by Open MPI's hooks (1) or its own (0); with 1, Open MPI's own default, OpenSHMEM programs of Open MPI 4.1.4 crash in shmem_finalize.",
 	},
 	{
-		Name: OpenMPITCPInclude, Value: "list of interfaces", Default: "loopback between emulated nodes on a machine without a network", SetBy: Either,
+		Name: OpenMPITCPInclude, Value: "list of interfaces", Default: "those of --data-interface; loopback between emulated nodes on a machine without a network", SetBy: Either,
 		Doc: "By which interfaces ranks of Open MPI reach those of other nodes.",
+	},
+	{
+		Name: UCXDevices, Value: "list of interfaces and devices", Default: "those of --data-interface", SetBy: Either,
+		Doc: "The same for UCX, which programs of MPICH and Open MPI's OpenSHMEM use.",
+	},
+	{
+		Name: FabricTCP, Value: "interface", Default: "the first of --data-interface", SetBy: Either,
+		Doc: "The same for libfabric over TCP, which programs of MPICH use if it is built for it.",
 	},
 }
 

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -268,6 +269,15 @@ func (c *Cluster) Tier() string {
 		}
 	}
 	return strings.Join(tiers, ", ")
+}
+
+// Report returns what all nodes have said of their PEs, in the order of these. What is of a node alone is left out.
+func (c *Cluster) Report() (all daemon.Report) {
+	for _, n := range c.nodes {
+		all.Bindings = append(all.Bindings, n.Report().Bindings...)
+	}
+	slices.SortFunc(all.Bindings, func(a, b daemon.Bound) int { return cmp.Compare(a.PE, b.PE) })
+	return all
 }
 
 // ToolURI returns what tools need to attach, empty if none may. They attach to the first node.

@@ -49,6 +49,7 @@ type fake struct {
 	added    error                   // what AddJob returns
 	started  error                   // what StartJob returns
 	began    time.Time               // of the job, as Start was told
+	report   daemon.Report           // what Report returns
 	answered chan daemon.SpawnAnswer // gets what AnswerSpawn is called with, unless it is nil
 
 	mu    sync.Mutex
@@ -157,3 +158,5 @@ func (f *fake) QuitGo(id daemon.ID, _ time.Duration) { f.note("quit %v", id) }
 
 func (f *fake) Tier() string    { return f.tier }
 func (f *fake) ToolURI() string { return f.uri }
+
+func (f *fake) Report() daemon.Report { return f.report }

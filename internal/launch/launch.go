@@ -69,7 +69,7 @@ type Options struct {
 	Timeout  time.Duration  // 0: none
 	Stacks   bool           // at a timeout, or SIGQUIT, Go PEs say where they are
 	Pprof    string         // directory for profiles of the PEs on each host; empty: none
-	Binding  Binding
+	Binding  daemon.Binding
 	Stats    func(*Stats) ([]byte, error) // makes lines to be printed at the end; nil: none
 	Verbose  bool
 	Quiet    bool // nothing is said of PEs that are stopped, stuck or starved
@@ -77,8 +77,10 @@ type Options struct {
 	Debug    []int // PEs that wait for a debugger at their first instruction
 	DryRun   bool  // nothing is started once all is checked and displayed
 	// Recover lets the other PEs go on when one has failed.
-	Recover  bool
-	Watchdog daemon.Watchdog // how ends of PEs are learnt of
+	Recover bool
+	// DataNetwork is the interface by which PEs are to reach those of other nodes, see daemon.Config.
+	DataNetwork string
+	Watchdog    daemon.Watchdog // how ends of PEs are learnt of
 	// ReportURI is a file for what tools need to attach, - for standard output;
 	// empty: none may.
 	ReportURI string
@@ -186,7 +188,7 @@ func (o *Options) run(ctx context.Context, at Starter) (status int, err error) {
 		p.message("%s", text)
 	})
 	defer input.end()
-	r.reportBindings(machine, cfg.Places)
+	r.reportBindings(machine, cfg.Places, span)
 	o.printDebug(cluster, p)
 	r.loop(ctx)
 	r.orders.Wait()
@@ -228,7 +230,7 @@ func (o *Options) config() (daemon.Config, error) {
 	if n < 1 || n > layout.MaxLocal {
 		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want %s", n, WantPEs()), Hint: "a smaller -n"}
 	}
-	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.readers(), OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover && o.span().nodes() == 1, Tools: o.ReportURI != "", Memory: o.Stats != nil, Debug: o.Debug, Profiles: o.Pprof}
+	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.readers(), OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover && o.span().nodes() == 1, Tools: o.ReportURI != "", Memory: o.Stats != nil, Debug: o.Debug, Profiles: o.Pprof, DataNetwork: o.DataNetwork}
 	for i := range o.Apps {
 		app, err := o.Apps[i].config(n)
 		if err == nil && app.Dir == "" && !o.Layout.IsHere() {

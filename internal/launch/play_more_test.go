@@ -343,7 +343,7 @@ func TestBindings(t *testing.T) {
 		t.Skipf("processors are unknown: %v", err)
 	}
 	inPlay(t, 2, func(o *Options) {
-		o.Binding = Binding{Bind: plan.BindCore, Overload: true, Report: true}
+		o.Binding = daemon.Binding{Bind: plan.BindCore, Overload: true, Report: true}
 	}, func(t *testing.T, p *play) {
 		p.exits(0, ending.End{})
 		p.exits(1, ending.End{})
@@ -358,12 +358,12 @@ func TestBindings(t *testing.T) {
 		}
 	})
 	for name, x := range map[string]struct {
-		b    Binding
+		b    daemon.Binding
 		npes int
 		want string
 	}{
-		"no such processor": {Binding{CPUs: []int{8000}}, 1, "--cpu-set 8000: processor 8000"},
-		"too few":           {Binding{Bind: plan.BindCore}, 1000, ""},
+		"no such processor": {daemon.Binding{CPUs: []int{8000}}, 1, "--cpu-set 8000: processor 8000"},
+		"too few":           {daemon.Binding{Bind: plan.BindCore}, 1000, ""},
 	} {
 		p := newPlay(t, x.npes, func(o *Options) { o.Binding = x.b })
 		_, err := p.o.run(t.Context(), fakeStarter{})

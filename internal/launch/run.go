@@ -45,7 +45,7 @@ type run struct {
 	profiles  *profiles           // nil: none are wanted
 	begin     chan syscall.Signal // the signal that will end the PEs, when orders are to be given first
 	ready     chan syscall.Signal // the same signal, when the orders are carried out
-	orders    sync.WaitGroup      // goroutines that give orders
+	orders    sync.WaitGroup      // goroutines that give orders, or ask nodes
 	stats     []PEStats           // of PEs that have ended
 	tier      string              // the way in which ends are learnt of
 	last      time.Duration       // when the last PE ended

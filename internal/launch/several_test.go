@@ -327,3 +327,20 @@ func TestOneTimeForAllNodes(t *testing.T) {
 		}
 	})
 }
+
+// Nodes say where their PEs run. The front end shows it in the order of PEs, with the names of hosts.
+func TestBindingsOfNodes(t *testing.T) {
+	inPair(t, 4, func(o *Options, b *fake) {
+		o.Binding = daemon.Binding{Report: true}
+		b.report.Bindings = []daemon.Bound{{PE: 1, Text: "PE 1 is here"}, {PE: 3, Text: "PE 3 is there"}}
+	}, func(p *play, b *fake) {
+		for pe := range 4 {
+			p.reports(b, daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: pe}})
+		}
+		<-p.done
+		want := "[b:1001] PE 1 is here\n[b:1003] PE 3 is there\n" // host a says nothing
+		if got := p.errs.String(); p.status != StatusOK || got != want {
+			p.t.Errorf("status %d, said %q, want %q", p.status, got, want)
+		}
+	})
+}

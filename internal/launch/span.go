@@ -110,6 +110,9 @@ func (e *earlySignals) watch(signals <-chan os.Signal, over <-chan struct{}, can
 // nodes returns the number of nodes.
 func (s Span) nodes() int { return max(1, len(s.Hosts)) }
 
+// isHome says whether a PE of the first job is on a node.
+func (s Span) isHome(node, pe int) bool { return pe >= 0 && pe < len(s.Homes) && s.Homes[pe] == node }
+
 // mostOnNode returns how many PEs the node with most of them has, in a job of n PEs.
 func (s Span) mostOnNode(n int) (most int) {
 	if s.nodes() == 1 {

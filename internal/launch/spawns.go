@@ -190,7 +190,7 @@ func setPlacing(job *plan.Job, apps []daemon.SpawnApp) error {
 			case err != nil:
 				return fmt.Errorf("map by %w", err)
 			case m.PerUnit > 0 && m.Unit != plan.BindNone:
-				return fmt.Errorf("map by %q, want ppr:N:node: PEs on several nodes are not bound", a.Placing.MapBy)
+				return fmt.Errorf("map by %q, want ppr:N:node: PEs of spawned jobs are not bound", a.Placing.MapBy)
 			case order.MapBy != "" && order.MapBy != a.Placing.MapBy:
 				return fmt.Errorf("map by %q and %q, want one order for all programs of a job", order.MapBy, a.Placing.MapBy)
 			}
@@ -200,10 +200,12 @@ func setPlacing(job *plan.Job, apps []daemon.SpawnApp) error {
 			}
 		}
 		if a.Placing.RankBy != "" {
-			rank, err := plan.ParseRank(a.Placing.RankBy)
+			rank, unit, err := plan.ParseRank(a.Placing.RankBy)
 			switch {
 			case err != nil:
 				return fmt.Errorf("rank by %w", err)
+			case unit != plan.BindDefault:
+				return fmt.Errorf("rank by %q, want slot or node: PEs of spawned jobs are not bound", a.Placing.RankBy)
 			case order.RankBy != "" && order.RankBy != a.Placing.RankBy:
 				return fmt.Errorf("rank by %q and %q, want one order for all programs of a job", order.RankBy, a.Placing.RankBy)
 			}

@@ -134,6 +134,7 @@ func (d *nodeDaemon) finish(err error) {
 
 // startStep starts the step of this node.
 func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (daemon.Node, error) {
+	cfg.Surroundings.Adopt()
 	cfg.OwnsChildren = !d.branch.isUsed() // agents are no PEs, and neither are daemons that they leave behind
 	var w *ways
 	if len(cfg.Share.Hosts) > 1 {

@@ -76,6 +76,9 @@ func (s Starter) Start(ctx context.Context, l launch.Span, cfg daemon.Config, ho
 	} else {
 		err = r.startSteps(ctx, r.share(l), cfg, hooks)
 	}
+	if err == nil && !s.Emulated { // whose nodes are this machine
+		r.compare(cfg.Apps)
+	}
 	if err != nil {
 		return nil, errors.Join(err, r.each(context.Background(), len(r.members), nil, (*member).closeRest))
 	}
@@ -265,7 +268,8 @@ func (r *root) identity() control.Identity {
 
 // startSteps starts the step of each node.
 func (r *root) startSteps(ctx context.Context, share daemon.Share, cfg daemon.Config, hooks func(node int) daemon.Hooks) error {
-	cfg.Terminal = false                                                    // it is not the terminal of the daemons
+	cfg.Terminal = false // it is not the terminal of the daemons
+	cfg.Surroundings = daemon.SurroundingsHere(r.logger)
 	stop := context.AfterFunc(ctx, func() { r.giveUp(context.Cause(ctx)) }) // ends all requests
 	defer stop()
 	return r.each(ctx, len(r.members), nil, func(m *member) error {

@@ -170,6 +170,7 @@ func (j *Job) allocation() (*Allocation, *hostIndex, error) {
 func (j *Job) assume(h *Host) {
 	if h.Slots <= 0 {
 		h.Slots, h.Assumed = max(1, j.Processors), true
+		h.Guess = h.Slots
 		if h.MaxSlots > 0 {
 			h.Slots = min(h.Slots, h.MaxSlots)
 		}
@@ -202,7 +203,7 @@ func (j *Job) merge(a *Allocation, x *hostIndex, list []Entry, isFile bool) erro
 		}
 		old := &a.Hosts[at]
 		if h.Slots > old.Slots || old.Assumed && !h.Assumed {
-			old.Slots, old.Assumed = h.Slots, h.Assumed
+			old.Slots, old.Assumed, old.Guess = h.Slots, h.Assumed, h.Guess
 		}
 		old.addDetails(&h)
 	}
@@ -242,7 +243,7 @@ func (j *Job) sum(list []Entry, isFile bool) (hosts []Host, x *hostIndex, from s
 			at = len(hosts)
 			x.add(e.Name, at)
 			h := e.Host
-			h.Slots, h.Assumed = 0, false
+			h.Slots, h.Assumed, h.Guess = 0, false, 0
 			hosts, entries = append(hosts, h), append(entries, 0)
 		}
 		x.qualify(e.Name, at)
@@ -253,6 +254,7 @@ func (j *Job) sum(list []Entry, isFile bool) (hosts []Host, x *hostIndex, from s
 		switch {
 		case n == AllSlots:
 			n = max(1, j.Processors)
+			h.Guess = n
 		case n == 0 && (!isFile || entries[at] > 1):
 			n = 1
 		}
@@ -410,13 +412,13 @@ func unknownHost(e *Entry, a *Allocation, among []choice) error {
 		known = append(known, a.Hosts[c.node].Name)
 	}
 	return &UnknownError{
-		Text: fmt.Sprintf("host %s, want one of %s: %s", quote(e.Name), a.From, few(known, ", ")),
+		Text: fmt.Sprintf("host %s, want one of %s: %s", quote(e.Name), a.From, Few(known, ", ")),
 		Word: e.Name, Known: known,
 	}
 }
 
-// few joins the first few of some words, and says how many there are more.
-func few(words []string, separator string) string {
+// Few joins the first few of some words, and says how many there are more.
+func Few(words []string, separator string) string {
 	const most = 4
 	if len(words) <= most+1 {
 		return strings.Join(words, separator)

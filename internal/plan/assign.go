@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -43,6 +44,7 @@ type Request struct {
 	Map      Map
 	Overload bool // several PEs may be bound to one core
 	Limited  bool // the topology was limited: PEs that are not bound otherwise are to all of it
+	Rank     Bind // which PE gets which of the places, see rank; BindDefault: as they are mapped
 }
 
 // Place is where a PE runs.
@@ -114,7 +116,62 @@ func (t Topology) Assign(r Request) ([]Place, error) {
 		}
 	}
 	countSharers(places)
+	if r.Bind != BindNone {
+		t.rank(places, r.Rank)
+	}
 	return places, nil
+}
+
+// rank changes which PE has which place, and no place. PEs get places in turn from one unit after the other, and in a unit in
+// the order of its cores. BindNone stands for the whole node: its places in the order of the cores.
+func (t Topology) rank(places []Place, by Bind) {
+	if by == BindDefault || slices.ContainsFunc(places, func(p Place) bool { return p.CPUs == nil }) {
+		return
+	}
+	cores := t.cores()
+	coreOf := map[int]int{} // by processor: its core, as an index
+	for i := range cores {
+		for _, id := range cores[i].ids {
+			coreOf[id] = i
+		}
+	}
+	sorted := slices.Clone(places)
+	slices.SortStableFunc(sorted, func(a, b Place) int {
+		return cmp.Or(cmp.Compare(coreOf[a.CPUs[0]], coreOf[b.CPUs[0]]), cmp.Compare(a.CPUs[0], b.CPUs[0]))
+	})
+	unitOf := func(p *Place) int { return cores[coreOf[p.CPUs[0]]].unit(by, p.CPUs[0]) }
+	var units, left []int
+	of := map[int][]Place{} // by unit: its places that no PE has yet
+	for i := range sorted {
+		u := unitOf(&sorted[i])
+		at := slices.Index(units, u)
+		if at < 0 {
+			at = len(units)
+			units, left = append(units, u), append(left, 0)
+		}
+		left[at]++
+		of[u] = append(of[u], sorted[i])
+	}
+	pe := 0
+	eachInTurn(left, len(places), func(i int) {
+		u := units[i]
+		places[pe], of[u] = of[u][0], of[u][1:]
+		pe++
+	})
+}
+
+// unit returns the number of the unit that one of the core's processors is in.
+func (c *core) unit(of Bind, cpu int) int {
+	switch of {
+	case BindNone:
+		return 0
+	case BindHWThread:
+		return cpu
+	case BindCore:
+		return c.index
+	}
+	key, _ := keyOf(of)
+	return key(c)
 }
 
 // place returns where a PE runs.

@@ -25,6 +25,7 @@ type Host struct {
 	Slots    int    // PEs that it has room for
 	MaxSlots int    // PEs that it takes even if it is oversubscribed; 0: any number
 	Assumed  bool   // Slots are the processors of this machine, because nothing says how many there are
+	Guess    int    // how many processors the host is taken to have, which decides how many PEs it has; 0: nothing was guessed
 }
 
 // entryKind says how an entry names hosts.

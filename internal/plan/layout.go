@@ -219,6 +219,9 @@ func (l *layouter) layApp(program int) (int, error) {
 			h.slots = max(h.slots, app.PerNode)
 		}
 		of := &l.all.Hosts[h.node]
+		if app.PerNode > 0 { // says it
+			of.Guess = 0
+		}
 		if of.Slots = max(of.Slots, h.slots); of.MaxSlots > 0 {
 			of.Slots = min(of.Slots, of.MaxSlots)
 		}
@@ -439,7 +442,7 @@ func (l *layouter) tooMany(program, n int, hosts []choice) error {
 	}
 	switch {
 	case slots < hard && !l.over:
-		e.Have, e.Limit, e.CanOverload = slots, "the slots of "+few(words, ", "), n <= hard
+		e.Have, e.Limit, e.CanOverload = slots, "the slots of "+Few(words, ", "), n <= hard
 	case app.PerNode > 0 && hard == app.PerNode*len(hosts):
 		e.Have, e.Lacks, e.Limit = hard, "hosts", fmt.Sprintf("%d on each of %s", app.PerNode, countHosts(len(hosts)))
 	case slices.ContainsFunc(hosts, func(h choice) bool { return l.all.Hosts[h.node].MaxSlots > 0 }):

@@ -484,9 +484,15 @@ func TestParseMapBy(t *testing.T) {
 			t.Errorf("%q: %+v, %v, want an error with %q", s, m, err, want)
 		}
 	}
-	for s, want := range map[string]Rank{"slot": RankSlot, "NODE": RankNode, "core": 0, "": 0} {
-		if r, err := ParseRank(s); r != want || (err != nil) != (want == 0) {
-			t.Errorf("%q: %v, %v, want %v", s, r, err, want)
+	for s, want := range map[string]struct {
+		rank Rank
+		unit Bind
+	}{
+		"slot": {RankSlot, BindDefault}, "NODE": {RankNode, BindDefault}, "fill": {RankSlot, BindNone}, "core": {RankSlot, BindCore},
+		"package": {RankSlot, BindSocket}, "span": {}, "": {}, "none": {}, "default": {},
+	} {
+		if r, unit, err := ParseRank(s); r != want.rank || unit != want.unit || (err != nil) != (want.rank == 0) {
+			t.Errorf("%q: %v, %v, %v, want %v", s, r, unit, err, want)
 		}
 	}
 }

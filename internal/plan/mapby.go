@@ -109,12 +109,30 @@ func (t Topology) Units(unit Bind) int {
 	return 1
 }
 
-// ParseRank reads --rank-by.
-func ParseRank(s string) (Rank, error) {
-	words := []string{"slot", "node"}
-	i := slices.Index(words, strings.ToLower(s))
-	if i < 0 {
-		return 0, &UnknownError{Text: fmt.Sprintf("%q, want slot or node", s), Word: s, Known: words}
+// rankHosts are the words of ParseRank that say in which order hosts get PEs.
+var rankHosts = []string{"slot", "node"}
+
+// rankFill is the word of ParseRank for the order of cores.
+const rankFill = "fill"
+
+// RankWords are the words that ParseRank takes.
+func RankWords() []string { return slices.Concat(rankHosts, []string{rankFill}, bindNames[BindCore:]) }
+
+// ParseRank reads --rank-by: how PEs are numbered over hosts, and by which unit on each of them, see Request.Rank.
+func ParseRank(s string) (Rank, Bind, error) {
+	word := strings.ToLower(s)
+	if i := slices.Index(rankHosts, word); i >= 0 {
+		return RankSlot + Rank(i), BindDefault, nil
 	}
-	return RankSlot + Rank(i), nil
+	if word == rankFill {
+		return RankSlot, BindNone, nil
+	}
+	if i := index(bindNames, word); i > int(BindNone) {
+		return RankSlot, Bind(i), nil
+	}
+	words := RankWords()
+	if word == "span" {
+		return 0, 0, &UnknownError{Text: fmt.Sprintf("%q, want %s: hosts and their units are not taken for one machine", s, orList(words)), Word: word, Known: words}
+	}
+	return 0, 0, &UnknownError{Text: fmt.Sprintf("%q, want %s", s, orList(words)), Word: word, Known: words}
 }

@@ -97,6 +97,16 @@ func TestAssign(t *testing.T) {
 		{"by hwthread", big, Request{PEs: 4, Map: MapHWThread}, "0 8 1 9"},
 		{"core, by hwthread", big, Request{PEs: 4, Bind: BindCore, Map: MapHWThread}, "0,8 0,8 1,9 1,9"},
 		{"hwthread, by socket", big, Request{PEs: 3, Bind: BindHWThread, Map: MapSocket}, "0 4 1"},
+		{"by socket, ranked as filled", big, Request{PEs: 5, Bind: BindCore, Map: MapSocket, Rank: BindNone}, "0,8 1,9 2,10 4,12 5,13"},
+		{"by socket, ranked by core", big, Request{PEs: 4, Bind: BindCore, Map: MapSocket, Rank: BindCore}, "0,8 1,9 4,12 5,13"},
+		{"by core, ranked by socket", big, Request{PEs: 6, Bind: BindCore, Map: MapCore, Rank: BindSocket}, "0,8 4,12 1,9 5,13 2,10 3,11"},
+		{"by core, ranked by L3", big, Request{PEs: 5, Bind: BindCore, Map: MapCore, Rank: BindL3}, "0,8 2,10 4,12 1,9 3,11"},
+		{"by core overloaded, ranked by core", two, Request{PEs: 4, Bind: BindCore, Map: MapCore, Rank: BindCore, Overload: true}, "0 1 0 1"},
+		{"by core overloaded, ranked as filled", two, Request{PEs: 4, Bind: BindCore, Map: MapCore, Rank: BindNone, Overload: true}, "0 0 1 1"},
+		{"by thread, ranked by core", machine(1, 1, 2, 2), Request{PEs: 4, Map: MapHWThread, Rank: BindCore}, "0 1 2 3"},
+		{"by core, ranked by thread", machine(1, 1, 2, 2), Request{PEs: 4, Bind: BindHWThread, Rank: BindHWThread}, "0 2 1 3"},
+		{"shares, ranked by socket", big, Request{PEs: 4, Rank: BindSocket}, "0-1,8-9 4-5,12-13 2-3,10-11 6-7,14-15"},
+		{"not bound, ranked by socket", two, Request{PEs: 3, Rank: BindSocket}, "- - -"},
 		{"limited", only(two, "1"), Request{PEs: 2, Limited: true}, "1 1"},
 		{"limited, none", only(big, "2-5"), Request{PEs: 2, Bind: BindNone, Limited: true}, "2-5 2-5"},
 		{"limited, alone", only(big, "2-5"), Request{PEs: 1, Limited: true}, "2-5"},
@@ -175,7 +185,7 @@ func TestAssignProperties(t *testing.T) {
 		for i := range m {
 			m[i].Allowed = rapid.Bool().Draw(t, "allowed")
 		}
-		r := Request{PEs: n("pes", 40), Bind: Bind(n("bind", 7) - 1), Map: Map(n("map", 7) - 1), Overload: true}
+		r := Request{PEs: n("pes", 40), Bind: Bind(n("bind", 7) - 1), Map: Map(n("map", 7) - 1), Rank: Bind(n("rank", 7) - 1), Overload: true}
 		places, err := m.Assign(r)
 		if err != nil {
 			if m.Cores() > 0 {

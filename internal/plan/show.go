@@ -22,7 +22,7 @@ func (l *Layout) Names() string {
 	for i := range l.Nodes {
 		names = append(names, l.Nodes[i].Host.Name)
 	}
-	return few(names, ", ")
+	return Few(names, ", ")
 }
 
 // AllocationText lists the hosts that the job may use.

@@ -41,6 +41,7 @@ type Client struct {
 	lost  bool         // NodeLost is in the mailbox
 	tier  string       // the last that is known
 	uri   string
+	said  daemon.Report // of the start; zero before it
 }
 
 // errClosed is the cause of what is asked of a node that is closed.
@@ -74,7 +75,7 @@ func (c *Client) Start(cfg daemon.Config, hooks daemon.Hooks) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.tier, c.uri = a.Tier, a.ToolURI
+	c.tier, c.uri, c.said = a.Tier, a.ToolURI, a.Report
 	return nil
 }
 
@@ -269,6 +270,13 @@ func (c *Client) QuitGo(id daemon.ID, atMost time.Duration) {
 	if _, _, err := c.request(wire.KindQuitGo, "quit Go programs", body, atMost+transferAtMost); err == nil {
 		c.output.await(id, max(atMost-time.Since(begin), transferAtMost))
 	}
+}
+
+// Report returns what the node has said of itself at its start.
+func (c *Client) Report() daemon.Report {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.said
 }
 
 // Tier names the way in which the node learns of ends, or learnt of them before it was lost.

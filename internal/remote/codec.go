@@ -21,8 +21,8 @@ func codeConfig(c *wire.Coder, v *daemon.Config) {
 	codeShare(c, &v.Share)
 	wire.Integer(c, &v.HeapSize)
 	wire.Integer(c, &v.MostPEs)
+	codeBinding(c, &v.Binding)
 	wire.List(c, &v.Places, codePlace)
-	wire.List(c, &v.CPUs, wire.Integer)
 	c.Bool(&v.StdinTo.All)
 	wire.List(c, &v.StdinTo.PEs, wire.Integer)
 	c.Bool(&v.Terminal)
@@ -38,8 +38,31 @@ func codeConfig(c *wire.Coder, v *daemon.Config) {
 	wire.Integer(c, &v.Watchdog.Hang)
 	c.Bool(&v.EndsFirst)
 	wire.List(c, &v.Debug, wire.Integer)
+	c.String(&v.DataNetwork)
+	wire.Integer(c, &v.Surroundings.Umask)
+	wire.Integer(c, &v.Surroundings.OpenFiles)
 	c.Bool(&v.Memory)
 	c.String(&v.Profiles)
+}
+
+func codeBinding(c *wire.Coder, v *daemon.Binding) {
+	wire.Integer(c, &v.Bind)
+	wire.Integer(c, &v.Map)
+	wire.Integer(c, &v.Rank)
+	c.Bool(&v.Overload)
+	c.Bool(&v.Report)
+	wire.List(c, &v.CPUs, wire.Integer)
+}
+
+func codeReport(c *wire.Coder, v *daemon.Report) {
+	wire.List(c, &v.Bindings, codeBound)
+	wire.Integer(c, &v.Processors)
+	wire.List(c, &v.Programs, codeString)
+}
+
+func codeBound(c *wire.Coder, v *daemon.Bound) {
+	wire.Integer(c, &v.PE)
+	c.String(&v.Text)
 }
 
 func codeShare(c *wire.Coder, v *daemon.Share) {
@@ -221,11 +244,12 @@ func codeText(c *wire.Coder, v *text) {
 // answer is the body of KindAnswer: what the request asked for.
 type answer struct {
 	Failed  bool
-	Failure failure // Failed
-	Yes     bool    // KindStopped, KindForsake, KindHasGo
-	PID     int     // KindPID
-	Tier    string  // KindConfig, KindTier
-	ToolURI string  // KindConfig
+	Failure failure       // Failed
+	Yes     bool          // KindStopped, KindForsake, KindHasGo
+	PID     int           // KindPID
+	Tier    string        // KindConfig, KindTier
+	ToolURI string        // KindConfig
+	Report  daemon.Report // KindConfig
 }
 
 func codeAnswer(c *wire.Coder, v *answer) {
@@ -236,6 +260,7 @@ func codeAnswer(c *wire.Coder, v *answer) {
 	wire.Integer(c, &v.PID)
 	c.String(&v.Tier)
 	c.String(&v.ToolURI)
+	codeReport(c, &v.Report)
 }
 
 // nothing is the body of what needs no more than its kind.

@@ -54,6 +54,8 @@ func formOf[T any](code func(*wire.Coder, *T), mend func(v *T)) form {
 
 var forms = []form{
 	formOf(codeConfig, nil),
+	formOf(codeBinding, nil),
+	formOf(codeReport, nil),
 	formOf(codeShare, nil),
 	formOf(codeApp, nil),
 	formOf(codePlace, nil),

@@ -25,6 +25,7 @@ type fake struct {
 	hooks   daemon.Hooks
 	events  chan daemon.Event
 	answers []daemon.Answer // to any order
+	report  daemon.Report   // what Report returns
 	err     error           // what Launch and Close return
 
 	mu    sync.Mutex
@@ -62,6 +63,7 @@ func (f *fake) Refuse()                     { f.note("refuse") }
 func (f *fake) Resize(w xunix.Window)       { f.note("resize %d, %d", w.Rows, w.Columns) }
 func (f *fake) Feed(c daemon.Chunk)         { f.note("feed %d: %d bytes, %t", c.To, len(c.Data), c.End) }
 func (f *fake) ToolURI() string             { return "tcp://tools" }
+func (f *fake) Report() daemon.Report       { return f.report }
 func (f *fake) Tier() string                { return "fake" }
 
 func (f *fake) PID(id daemon.ID) int {

@@ -102,7 +102,7 @@ func (s *Server) wish(f *wire.Frame) (do func(), err error) {
 			if err != nil {
 				return answer{}, err
 			}
-			return answer{Tier: n.Tier(), ToolURI: n.ToolURI()}, nil
+			return answer{Tier: n.Tier(), ToolURI: n.ToolURI(), Report: n.Report()}, nil
 		})
 	case wire.KindClose:
 		return reply(s, f, codeNothing, func(nothing) (answer, error) { return answer{}, s.shut() })

@@ -194,6 +194,21 @@ func Monotonic() time.Duration { return time.Since(began) }
 
 var began = time.Now()
 
+// Umask is not known here.
+func Umask() int { return -1 }
+
+// SetUmask is not supported here.
+func SetUmask(int) {}
+
+// ChildOpenFiles is not supported here.
+func ChildOpenFiles() (uint64, error) { return 0, ErrNotSupported }
+
+// SetOpenFiles is not supported here.
+func SetOpenFiles(int, uint64) (uint64, error) { return 0, ErrNotSupported }
+
+// RaiseOOMScore is not supported here.
+func RaiseOOMScore(int, int) error { return ErrNotSupported }
+
 // Affinity is not supported here.
 func Affinity() ([]int, error) { return nil, ErrNotSupported }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
@@ -63,6 +64,7 @@ func Test(t *testing.T, start Start) {
 		{"failed launch", testFailedLaunch},
 		{"programs", testPrograms},
 		{"tools", testTools},
+		{"bindings", testBindings},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, start) })
 	}
@@ -495,6 +497,26 @@ func testTools(t *testing.T, start Start) {
 		}
 		if n.Tier() == "" {
 			t.Error("it is not known how ends are learnt of")
+		}
+	}
+}
+
+// testBindings: a node that has a share of a job says where its PEs run, if that is asked for.
+func testBindings(t *testing.T, start Start) {
+	for _, report := range []bool{false, true} {
+		n := begin(t, start, shell(2, `exit 0`), func(cfg *daemon.Config) {
+			cfg.Share = daemon.Share{Name: fmt.Sprintf("goshmem-bindings%t", report), Key: [16]byte{1}, Hosts: []string{"a"}, Homes: []int{0, 0}}
+			cfg.Binding.Bind, cfg.Binding.Report = plan.BindNone, report
+		})
+		var want []string
+		if report {
+			want = []string{"PE 0 is not bound: ", "PE 1 is not bound: "}
+		}
+		got := n.Report().Bindings
+		for i := range max(len(got), len(want)) {
+			if i >= len(got) || i >= len(want) || got[i].PE != i || !strings.HasPrefix(got[i].Text, want[i]) {
+				t.Fatalf("report %t: bindings %+v, want %q", report, got, want)
+			}
 		}
 	}
 }
