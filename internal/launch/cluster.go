@@ -101,8 +101,8 @@ func (c *Cluster) each(f func(i int, n Node)) {
 	calls.Wait()
 }
 
-// collectErrors does the same and returns the error of each node.
-func (c *Cluster) collectErrors(f func(i int, n Node) error) []error {
+// errorsOf calls f for all nodes of a cluster at once, and returns the error of each node.
+func errorsOf(c *Cluster, f func(i int, n Node) error) []error {
 	errs := make([]error, len(c.nodes))
 	c.each(func(i int, n Node) { errs[i] = f(i, n) })
 	return errs
@@ -118,7 +118,7 @@ func joinErrors(errs []error) error {
 
 // Launch starts the PEs of the first job on all nodes.
 func (c *Cluster) Launch() error {
-	return joinErrors(c.collectErrors(func(_ int, n Node) error { return n.Launch() }))
+	return joinErrors(errorsOf(c, func(_ int, n Node) error { return n.Launch() }))
 }
 
 // Close closes all nodes.
@@ -129,7 +129,7 @@ func (c *Cluster) closeNodes() []error {
 	c.mu.Lock()
 	c.closing = true
 	c.mu.Unlock()
-	errs := c.collectErrors(func(_ int, n Node) error { return n.Close() })
+	errs := errorsOf(c, func(_ int, n Node) error { return n.Close() })
 	close(c.over)
 	c.merges.Wait()
 	return errs
@@ -170,7 +170,7 @@ type holder interface {
 
 // Hold has all nodes wait for this process, which is about to be stopped.
 func (c *Cluster) Hold() error {
-	return joinErrors(c.collectErrors(func(_ int, n Node) error {
+	return joinErrors(errorsOf(c, func(_ int, n Node) error {
 		if h, ok := n.(holder); ok {
 			return h.Hold()
 		}
@@ -250,7 +250,7 @@ func (c *Cluster) Ask(o wire.Order, atMost time.Duration) []daemon.Answer {
 // FarFailed makes a failure of PEs known on all nodes but theirs, which is that of the first PE.
 func (c *Cluster) FarFailed(f daemon.FarFailure) error {
 	home := c.home(daemon.ID{Job: f.Job, PE: f.PEs[0]})
-	return joinErrors(c.collectErrors(func(i int, n Node) error {
+	return joinErrors(errorsOf(c, func(i int, n Node) error {
 		if i == home {
 			return nil
 		}

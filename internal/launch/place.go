@@ -33,7 +33,7 @@ func (r *run) reportBindings(machine plan.Topology, places []plan.Place, s Span)
 	case !r.o.Binding.Report:
 	case !r.o.Layout.IsHere():
 		r.orders.Go(func() {
-			if text := r.cluster.bindings(s); len(text) > 0 {
+			if text := bindingsOf(r.cluster, s); len(text) > 0 {
 				r.out.printLines(text)
 			}
 		})
@@ -52,9 +52,9 @@ func appendBinding(text []byte, host string, pid int, report string) []byte {
 	return fmt.Appendf(text, "[%s:%d] %s\n", host, pid, report)
 }
 
-// bindings returns a line about each PE of the first job, in their order. A node that could not find out where its PEs run
+// bindingsOf returns a line about each PE of the first job, in their order. A node that could not find out where its PEs run
 // has no lines.
-func (c *Cluster) bindings(s Span) (text []byte) {
+func bindingsOf(c *Cluster, s Span) (text []byte) {
 	all := c.Report().Bindings
 	pids := make([]int, len(all))
 	c.each(func(node int, n Node) {
