@@ -61,9 +61,6 @@ func (f *nodeFlags) emulation(count func(nodes int) int) (*plan.Allocation, erro
 		return nil, usagef("--emulate 4, or --emulate 4:netns", "--emulate: %q, want a number of nodes from 1 to %d, perhaps with :%s", f.emulate, mostEmulated, networks)
 	}
 	n := count(nodes)
-	if nodes > n {
-		return nil, usagef(fmt.Sprintf("-n %d, or --emulate %d", nodes, n), "--emulate: %d nodes for %d PEs, want at most one node for each PE", nodes, n)
-	}
 	a, err := plan.Emulated(nodes, n)
 	if err != nil {
 		return nil, usagef("fewer PEs", "--emulate: %w", err)

@@ -151,6 +151,9 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 		return nil, err
 	}
 	o := &launch.Options{Apps: apps, Layout: layout, Verbose: f.verbose, Recover: f.recover, ReportURI: f.uri}
+	if f.emulate == "" {
+		o.IsHere = newIsHere()
+	}
 	if err := errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o), f.setWatchdog(o)); err != nil {
 		return nil, err
 	}

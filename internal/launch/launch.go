@@ -60,8 +60,9 @@ type App struct {
 // Options says what to run and how.
 type Options struct {
 	Apps     []App
-	Layout   *plan.Layout // on which hosts the PEs run; nil: on this machine
-	HeapSize uint64       // bytes; 0: what the environment of the first app says, or the default
+	Layout   *plan.Layout           // on which hosts the PEs run; nil: on this machine
+	IsHere   func(host string) bool // says whether a host's name is this machine's; nil: none is
+	HeapSize uint64                 // bytes; 0: what the environment of the first app says, or the default
 	Output   Output
 	PTY      PTY // whether PEs write their standard output to pseudo terminals
 	Stdin    *os.File
@@ -162,6 +163,7 @@ func (o *Options) run(ctx context.Context, at Starter) (status int, err error) {
 		return StatusSetUp, &SetUpError{Err: err, Hint: hintAtStart(err)}
 	}
 	cluster := NewCluster(nodes, span.Homes)
+	startGrowth(cluster, span, o.spare())
 	further.begin(cluster)
 	takeBack, err := o.reportURI(cluster, p)
 	if err != nil {

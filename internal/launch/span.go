@@ -19,6 +19,7 @@ type Span struct {
 	Hosts []plan.Host // by index of the node
 	Here  []bool      // by index of the node: its host is this machine
 	Homes []int       // by PE: the index of its node
+	Grows bool        // spawned jobs may run on other hosts, too: the first node is an Adder
 	// Kill is closed when what was started is to be killed, because the user does not wait for it to end. Nil: never.
 	Kill <-chan struct{}
 }
@@ -32,7 +33,16 @@ func (o *Options) span() (s Span) {
 		s.Hosts, s.Here = append(s.Hosts, o.Layout.Nodes[i].Host), append(s.Here, o.Layout.Nodes[i].Here)
 	}
 	s.Homes = o.Layout.Homes
+	s.Grows = len(o.Layout.Spare) > 0 || !o.Layout.Allocation.IsOfSlurm()
 	return s
+}
+
+// spare returns the hosts that the job may use, and that have no PEs.
+func (o *Options) spare() []plan.Node {
+	if o.Layout.IsHere() {
+		return nil
+	}
+	return o.Layout.Spare
 }
 
 // startNodes starts the nodes of the job. On other machines that may take long, so signals count meanwhile. One that asks

@@ -50,6 +50,11 @@ func (w *ways) take(node int, f wire.Frame) {
 	w.courier.Take(node, f)
 }
 
+func (w *ways) grow(nodes int) {
+	w.fences.Grow(nodes)
+	w.courier.Grow(nodes)
+}
+
 func (w *ways) nodeDead(node int) {
 	w.fences.NodeDead(node)
 	w.courier.NodeDead(node)
@@ -127,7 +132,7 @@ func (d *nodeDaemon) finish(err error) {
 func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (daemon.Node, error) {
 	cfg.OwnsChildren = !d.branch.isUsed() // agents are no PEs, and neither are daemons that they leave behind
 	var w *ways
-	if len(cfg.Share.Hosts) > 1 {
+	if len(cfg.Share.Hosts) > 1 || cfg.Share.Grows {
 		var err error
 		if w, err = d.openWays(cfg.Share); err != nil {
 			return nil, err
@@ -205,6 +210,8 @@ func (d *nodeDaemon) take(f wire.Frame) {
 	switch {
 	case f.Kind == wire.KindNodeDead && w != nil:
 		w.nodeDead(int(f.Stream))
+	case f.Kind == wire.KindNodes && w != nil:
+		w.grow(int(f.Stream))
 	case f.Kind == wire.KindRelay && w != nil:
 		node, inner, err := parseRelay(f)
 		if err != nil {
@@ -212,7 +219,7 @@ func (d *nodeDaemon) take(f wire.Frame) {
 			return
 		}
 		w.take(node, inner)
-	case f.Kind == wire.KindNodeDead, f.Kind == wire.KindRelay: // the step is not there yet
+	case f.Kind == wire.KindNodeDead, f.Kind == wire.KindNodes, f.Kind == wire.KindRelay: // the step is not there yet
 	default:
 		d.server.Take(f)
 	}
