@@ -105,6 +105,15 @@ func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
 	return nil
 }
 
+// setSpare lets a job whose PEs are all on this machine spawn on hosts without PEs. If no daemon could be started there, it
+// spawns on this machine alone: most jobs spawn nothing, and are not to fail for that.
+func (f *nodeFlags) setSpare(o *launch.Options) {
+	if err := f.setStarter(o); err != nil {
+		o.Starter = nil
+	}
+	o.Exported = nodes.Exported
+}
+
 // radix returns how many daemons each daemon starts; 0: none.
 func (f *nodeFlags) radix() (int, error) {
 	switch {

@@ -179,3 +179,55 @@ func environOf(t *testing.T, pid int) string {
 	check(t, err)
 	return string(text)
 }
+
+// A job that has PEs on this machine alone, and so no daemon, gets nodes for what its PEs spawn.
+func TestSpawnElsewhere(t *testing.T) {
+	t.Parallel()
+	here, err := os.Hostname()
+	check(t, err)
+	program := testenv.CompileC(t, testenv.OpenMPI, filepath.Join("testdata", "placed.c"))
+	base := []string{"--host", here + ":1,node1:2,node2:1", "--launch", agentScript(t, `exec "$@"`), "-n", "1"}
+	for _, x := range []struct {
+		request string
+		hosts   []string // by rank
+	}{
+		{"3", []string{"node1", "node1", "node2"}},
+		{"4", []string{here, "node1", "node1", "node2"}},
+		{"2 add-host node7,node8", []string{"node7", "node8"}},
+	} {
+		t.Run(x.request, func(t *testing.T) {
+			t.Parallel()
+			start(t, slices.Concat(base, []string{program}, strings.Fields(x.request))...).expectPlaced(x.hosts...)
+		})
+	}
+	t.Run("environment", func(t *testing.T) {
+		t.Parallel()
+		dir := t.TempDir()
+		j := prepare(t, slices.Concat(base, []string{"--bind-to", "core", "-x", "COLOR=red", "--wdir", dir, spawner(t), "2", "sh", "-c", `echo "$PMIX_HOSTNAME $COLOR $PWD $DISPLAY"`})...)
+		j.cmd.Env = append(j.cmd.Environ(), "DISPLAY=of-this-machine")
+		j.begin()
+		j.expect(0)
+		want := []string{"node1 red " + dir + " ", "node1 red " + dir + " ", "spawn: well"}
+		if got := lines(j.stdout.String()); !slices.Equal(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+	t.Run("failure", func(t *testing.T) {
+		t.Parallel()
+		start(t, slices.Concat(base, []string{spawner(t), "2", "sh", "-c", "[ $PMIX_RANK = 0 ] || exit 5; sleep 1000"})...).expect(5, "PE 1.1 (pid", "exited with status 5")
+	})
+	t.Run("loss", func(t *testing.T) {
+		t.Parallel()
+		j := start(t, slices.Concat(base, []string{spawner(t), "1", "sh", "-c", `echo "ready $$"; sleep 1000`})...)
+		j.ready(1)
+		check(t, syscall.Kill(daemonsBelow(j.cmd.Process.Pid)[0], syscall.SIGKILL))
+		j.expect(1, "node node1 is lost with PE 1.0")
+	})
+	t.Run("front end killed", func(t *testing.T) {
+		t.Parallel()
+		j := start(t, slices.Concat(base, []string{spawner(t), "1", "sh", "-c", `echo "ready $$"; sleep 1000`})...)
+		j.ready(1)
+		check(t, j.cmd.Process.Kill())
+		j.over(10*time.Second, func() { <-j.rest() })
+	})
+}

@@ -174,6 +174,9 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 			return nil, err
 		}
 	}
+	if layout.IsHere() && layout != nil && len(layout.Spare) > 0 {
+		f.setSpare(o)
+	}
 	if err := f.setHabits(o); err != nil || o.DryRun {
 		return o, err
 	}

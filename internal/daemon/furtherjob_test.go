@@ -222,7 +222,8 @@ func TestPlacingOf(t *testing.T) {
 	got := placingOf([]pmix.Info{
 		text(pmix.KeyHost, "a"),
 		text(pmix.KeyAddHost, "b,c"), text(pmix.KeyMapBy, "node"), text(pmix.KeyRankBy, "slot"),
-		{Key: pmix.KeyMapBy, Value: pmix.BoolValue(true)}, text(pmix.KeyPPR, "2:n"),
+		{Key: pmix.KeyMapBy, Value: pmix.BoolValue(true)},
+		text(pmix.KeyPPR, "2:n"),
 		text(pmix.KeyHost, "d"), text(pmix.KeyHostfile, "some"), text(pmix.KeyAddHostfile, "more"),
 	})
 	want := Placing{Hosts: "d", More: "b,c", File: PlacingFile{Name: "some"}, MoreFile: PlacingFile{Name: "more"}, MapBy: "ppr:2:node", RankBy: "slot"}

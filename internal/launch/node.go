@@ -32,6 +32,12 @@ type Adder interface {
 // hereStarter starts the node of this process.
 type hereStarter struct{}
 
+// localStarter starts a node in this process, to which the Starter may add others.
+type localStarter struct{ Starter }
+
+// Check looks for the programs and directories on this machine.
+func (localStarter) Check(cfg *daemon.Config) error { return cfg.Check() }
+
 // Check looks for the programs and directories on this machine.
 func (hereStarter) Check(cfg *daemon.Config) error { return cfg.Check() }
 

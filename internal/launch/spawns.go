@@ -131,6 +131,11 @@ func (s *spawns) tryLayOut(c *Cluster, r *daemon.SpawnRequest) (j *daemon.Furthe
 		return nil, missing, nil
 	}
 	s.last++
+	if s.o.Exported != nil && s.o.Layout.IsHere() && slices.ContainsFunc(homes, func(node int) bool { return node > 0 }) {
+		for i := range r.Apps { // their environment is that of a PE of this machine
+			r.Apps[i].Env = s.o.Exported(r.Apps[i].Env)
+		}
+	}
 	j = &daemon.FurtherJob{Number: s.last, Parent: r.From, Homes: homes, Apps: r.Apps, Preput: r.Preput}
 	for i := range nodes {
 		j.Hosts = append(j.Hosts, hosts[i].Host.Name)

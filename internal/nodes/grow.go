@@ -36,6 +36,9 @@ func (r *root) addNodes(ctx context.Context, hosts []plan.Node) ([]launch.Node, 
 	if err != nil {
 		return nil, err
 	}
+	if err := r.listen(ctx); err != nil {
+		return nil, errors.Join(err, eachOf(context.Background(), added, len(added), (*member).closeRest))
+	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	err = eachOf(ctx, added, atOnce, func(m *member) error {
@@ -137,13 +140,13 @@ func (r *root) startAgentOf(m *member, host *plan.Node) (*agentProcess, error) {
 	}
 	agent := newAgentProcess(at.Name, by.fillIn(&at, m.number, []plan.Host{at}))
 	m.alone = true
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if err := agent.start(h.Append(nil)); err != nil {
 		return nil, err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.agents = append(r.agents, agent)
-	if r.killed { // meanwhile
+	r.agents = append(r.agents, agent) // ownsAgent waits for that
+	if r.killed {                      // meanwhile
 		agent.kill()
 	}
 	return agent, nil

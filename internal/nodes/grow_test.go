@@ -139,3 +139,38 @@ func TestAddNodesTooLate(t *testing.T) {
 		t.Errorf("nodes %v, error %v, want none and %v", nodes, err, errOver)
 	}
 }
+
+// A job begins in this process, without a daemon, and gets nodes all the same.
+func TestAddNodesToLocal(t *testing.T) {
+	t.Parallel()
+	j := newJob(t, 1, LocalAgent(oshrun(t)))
+	j.layout.Grows, j.layout.Local = true, true
+	j.begin()
+	to, ok := j.nodes[0].(launch.Adder)
+	if !ok {
+		t.Fatalf("the node is a %T, want one that adds others", j.nodes[0])
+	}
+	all := append(j.nodes[:1:1], j.add(to, "more0", "more1")...)
+	further := daemon.FurtherJob{
+		Number: 1, Key: [16]byte{1}, Homes: []int{0, 2}, Hosts: []string{"node0", "more0", "more1"},
+		Apps: []daemon.SpawnApp{{App: daemon.App{NPEs: 2, Program: "/bin/true", Name: "true"}}},
+	}
+	for i, n := range all {
+		if err := n.AddJob(further); err != nil {
+			t.Errorf("node %d: %v", i, err)
+		}
+	}
+	for _, i := range further.Homes {
+		if err := all[i].StartJob(1); err != nil {
+			t.Errorf("node %d: %v", i, err)
+		}
+	}
+	for i, n := range all {
+		if err := n.Close(); err != nil {
+			t.Errorf("node %d: %v", i, err)
+		}
+	}
+	if nodes, err := to.AddNodes(t.Context(), on("late")); nodes != nil || !errors.Is(err, errOver) {
+		t.Errorf("nodes %v, error %v, want none and %v", nodes, err, errOver)
+	}
+}

@@ -18,7 +18,8 @@ type member struct {
 	*remote.Client // nil until joined is closed
 	root           *root
 	index          int
-	number         int // by which the daemon reports itself
+	local          *local // in this process; nil: a daemon has the node
+	number         int    // by which the daemon reports itself
 	host           string
 	alone          bool          // the agent has started this daemon alone, and after the others
 	parent         *member       // whose daemon starts the agent; nil: the front end does
@@ -155,6 +156,10 @@ func (m *member) join(l *control.Link) bool {
 
 // send sends a frame to the daemon, if it has reported itself.
 func (m *member) send(f wire.Frame) {
+	if m.local != nil {
+		m.local.put(f)
+		return
+	}
 	m.mu.Lock()
 	l := m.link
 	m.mu.Unlock()

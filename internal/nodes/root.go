@@ -52,19 +52,18 @@ func (s Starter) Check(*daemon.Config) error { return nil }
 
 // Start starts the daemons of a layout, and a step in each of them. If the layout grows, the first node is a launch.Adder.
 func (s Starter) Start(ctx context.Context, l launch.Span, cfg daemon.Config, hooks func(node int) daemon.Hooks) ([]launch.Node, error) {
-	ours := hooks(0) // for what is said of no node in particular
-	r := &root{cfg: s.Config, secret: control.NewSecret(), hosts: l.Hosts, here: l.Here, logger: ours.Logger, notice: ours.Notice, over: make(chan struct{})}
-	for i := range l.Hosts {
-		r.members = append(r.members, r.newMember(i, i, l.Hosts[i].Name))
+	if l.Local {
+		n, err := s.startLocal(l, cfg, hooks)
+		if err != nil {
+			return nil, err
+		}
+		return []launch.Node{n}, nil
 	}
+	r := s.newRoot(l, hooks)
 	r.plantTree()
-	r.open, r.numbered = len(r.members), slices.Clone(r.members)
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
 	go r.awaitKill(l.Kill)
-	r.board = courier.NewRoot(len(r.members), func(node int, f wire.Frame) {
-		r.team()[node].send(relayFrame(courier.ToRoot, f))
-	})
 	err := r.startDaemons(ctx)
 	if err != nil {
 		r.giveUp(err) // there is no step that could close
@@ -143,11 +142,7 @@ func (r *root) share(l launch.Span) daemon.Share {
 // startDaemons starts the daemons of all nodes, and returns when each has reported itself. The first that fails ends the
 // start.
 func (r *root) startDaemons(ctx context.Context) (err error) {
-	r.listener, err = r.cfg.Agent.listen(ctx, control.ListenConfig{
-		Secret: r.secret, Self: r.identity(), Addrs: r.cfg.Addrs, Ports: r.cfg.Ports,
-		Limits: control.Limits{Lease: r.cfg.Lease, Return: min(returnWithin, r.cfg.Lease)}, Accept: r.accept, Report: r.notice,
-	})
-	if err != nil {
+	if err = r.listen(ctx); err != nil {
 		return err
 	}
 	start := func(m *member) error { return m.startDaemon(ctx) }
