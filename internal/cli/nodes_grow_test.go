@@ -139,7 +139,7 @@ func TestEmulatedSpawnLosesAddedNode(t *testing.T) {
 				"--host", "node0,node1:4", "--launch", agentScript(t, `NODE=$host exec "$@"`), "-n", "1", "sh", "-c",
 				`"$0" "$@"; until [ -e "` + goOn + `" ]; do sleep 0.1; done`, spawner(t), "1", "sh", "-c", `echo "ready $$"; sleep 1000`,
 			})...)
-			j.ready(1)
+			j.readLines(2) // of both jobs: the spawn is over
 			lose(j)
 			if x.status == 3 {
 				j.awaitWord("is lost with")
@@ -155,6 +155,7 @@ func TestEmulatedSpawnLosesAddedNode(t *testing.T) {
 			`"$0" "$@"; until [ -e "`+goOn+`" ]; do sleep 0.1; done`, spawner(t), "1", "true")
 		j.awaitWord("PE 1.0 (pid ")
 		<-j.stderr.says("finished after")
+		j.readLines(1) // the spawn is over
 		lose(j)
 		j.awaitWord("node node1 is lost with no PE that runs")
 		check(t, os.WriteFile(goOn, nil, 0o600))
@@ -219,7 +220,7 @@ func TestSpawnElsewhere(t *testing.T) {
 	t.Run("loss", func(t *testing.T) {
 		t.Parallel()
 		j := start(t, slices.Concat(base, []string{spawner(t), "1", "sh", "-c", `echo "ready $$"; sleep 1000`})...)
-		j.ready(1)
+		j.readLines(2) // of both jobs: the spawn is over
 		check(t, syscall.Kill(daemonsBelow(j.cmd.Process.Pid)[0], syscall.SIGKILL))
 		j.expect(1, "node node1 is lost with PE 1.0")
 	})
