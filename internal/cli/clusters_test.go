@@ -33,6 +33,7 @@ func TestSSHCluster(t *testing.T) {
 			c.testLoss(t, append([]string{"--recover"}, launch...), program, "g2")
 		})
 	}
+	c.testSpawn(t, []string{"--launch", "ssh", "--host", "g0,g1:2", "-n", "1"}, []string{"3", "add-host", "g2,g1:2"}, "g2", "g1", "g1")
 	t.Run("stdio", func(t *testing.T) {
 		program := testenv.CompileC(t, testenv.MPICH, filepath.Join("testdata", "cluster.c"))
 		hostOf := func(rank int) (node, host string) { node = fmt.Sprintf("g%d", rank); return node, node }
@@ -69,10 +70,29 @@ func TestSlurmCluster(t *testing.T) {
 			c.testLoss(t, nil, program, "n1")
 		})
 	}
+	c.testSpawn(t, []string{"-n", "1"}, []string{"3"}, "n1", "n2", "n3")
+	t.Run("spawn outside", func(t *testing.T) {
+		program := testenv.CompileC(t, testenv.OpenMPI, filepath.Join("testdata", "placed.c"))
+		j := c.prepare(t, "-n", "1", program, "1", "add-host", "elsewhere")
+		j.begin()
+		j.expect(50, "spawn for PE 0: host elsewhere is not in Slurm's allocation")
+	})
 	testMeetings(t, func(t *testing.T, hosts int, args ...string) *job {
 		return c.prepare(t, slices.Concat([]string{"-n", fmt.Sprint(hosts)}, args)...)
 	})
 	c.expectIdle(t)
+}
+
+// testSpawn runs placed.c, whose children run on hosts that have no PEs of the job before.
+func (c *cluster) testSpawn(t *testing.T, launch, request []string, hosts ...string) {
+	t.Helper()
+	t.Run("spawn", func(t *testing.T) {
+		program := testenv.CompileC(t, testenv.OpenMPI, filepath.Join("testdata", "placed.c"))
+		j := c.prepare(t, slices.Concat(launch, []string{program}, request)...)
+		j.begin()
+		j.expectPlaced(hosts...)
+		c.expectIdle(t)
+	})
 }
 
 // needCluster skips the test unless the machine can have a cluster with a launcher.

@@ -191,7 +191,7 @@ func TestEmulatedHosts(t *testing.T) {
 		"--emulate 2 -N 2 true":                        "node0: PEs 0-1, program true\nnode1: PEs 2-3, program true",
 		"--emulate 3 -n 5 true : -n 1 true":            "node2: PE 4, program true; PE 5, program true",
 		"--emulate 2 -n 4 --host node1:*,node0:2 true": "node1: PEs 0-1, program true\nnode0: PEs 2-3, program true",
-		"--emulate 3 -n 2 true":                        "! 3 nodes for 2 PEs, want at most one node for each",
+		"--emulate 3 -n 2 true":                        "node0: PE 0, program true\nnode1: PE 1, program true",
 		"--emulate 2 -n 2 --host localhost true":       "! host localhost, want one of emulation: node0, node1",
 	})
 }

@@ -79,9 +79,6 @@ func (f *nodeFlags) emulation(count func(nodes int) int) (*plan.Allocation, erro
 		return nil, usagef("--emulate 4, or --emulate 4:netns", "--emulate: %q, want a number of nodes from 1 to %d, perhaps with :%s", f.emulate, mostEmulated, networks)
 	}
 	n := count(nodes)
-	if nodes > n {
-		return nil, usagef(fmt.Sprintf("-n %d, or --emulate %d", nodes, n), "--emulate: %d nodes for %d PEs, want at most one node for each PE", nodes, n)
-	}
 	a, err := plan.Emulated(nodes, n)
 	if err != nil {
 		return nil, usagef("fewer PEs", "--emulate: %w", err)
@@ -171,6 +168,15 @@ func (f *nodeFlags) setData(o *launch.Options) error {
 	}
 	o.DataNetwork = f.data
 	return nil
+}
+
+// setSpare lets a job whose PEs are all on this machine spawn on hosts without PEs. If no daemon could be started there, it
+// spawns on this machine alone: most jobs spawn nothing, and are not to fail for that.
+func (f *nodeFlags) setSpare(o *launch.Options) {
+	if err := f.setStarter(o); err != nil {
+		o.Starter = nil
+	}
+	o.Exported = nodes.Exported
 }
 
 // radix returns how many daemons each daemon starts; 0: none.

@@ -64,17 +64,23 @@ func TestEmulatedMPISpawnOnHosts(t *testing.T) {
 		{"4 rank_by node", []string{"node0", "node1", "node2", "node0"}},
 	} {
 		j := start(t, slices.Concat([]string{"--host", "node0:2,node1:2,node2:2", "--launch", "local", "-n", "3", "--map-by", "node", program}, strings.Fields(x.request))...)
-		j.expect(0)
-		var want []string
-		for rank, host := range x.hosts {
-			want = append(want, fmt.Sprintf("%d: %s", rank, host))
-		}
-		if got := lines(j.stdout.String()); !slices.Equal(got, want) {
-			t.Errorf("%s: got %q, want %q", x.request, got, want)
-		}
+		j.expectPlaced(x.hosts...)
 	}
 	j := start(t, "--emulate", "2", "-n", "2", program, "1", "host", "node7")
 	j.expect(50, "spawn for PE 0: ", "host node7, want one of the hosts of this job: node0, node1")
+}
+
+// expectPlaced waits for the good end of placed.c, and checks on which hosts its children ran, by rank.
+func (j *job) expectPlaced(hosts ...string) {
+	j.t.Helper()
+	j.expect(0)
+	var want []string
+	for rank, host := range hosts {
+		want = append(want, fmt.Sprintf("%d: %s", rank, host))
+	}
+	if got := lines(j.stdout.String()); !slices.Equal(got, want) {
+		j.t.Errorf("got %q, want %q", got, want)
+	}
 }
 
 // PEs of any node spawn jobs, which go to all nodes, inherit from their spawner, and are waited for.

@@ -63,7 +63,7 @@ func TestEmulatedHabits(t *testing.T) {
 		})
 	}
 	start(t, "--emulate", "2", "-n", "2", "./no-such-program").expect(4, "node0: program: ", "; and 1 more of the same kind: node1\n", "hint: is it built")
-	for _, bad := range []string{"--emulate 0 -n 2", "--emulate 3 -n 2", "--emulate 65 -n 65", "--emulate 2 -n 2 --launch exec:", "--emulate 2 -n 2 --launch rsh", "--emulate 2 -n 2 --lease never", "--emulate 2 -n 2 --lease 0.5", "--emulate 2 -n 2 --launch-radix 0", "--emulate 2 -n 2 --port-range 5-4", "--emulate 2 -n 2 --prefix here"} {
+	for _, bad := range []string{"--emulate 0 -n 2", "--emulate 65 -n 65", "--emulate 2 -n 2 --launch exec:", "--emulate 2 -n 2 --launch rsh", "--emulate 2 -n 2 --lease never", "--emulate 2 -n 2 --lease 0.5", "--emulate 2 -n 2 --launch-radix 0", "--emulate 2 -n 2 --port-range 5-4", "--emulate 2 -n 2 --prefix here"} {
 		if status, _, said := execute(t, append(strings.Fields(bad), "true")...); status != 2 || !strings.Contains(said, "want") || !strings.Contains(said, "hint: ") {
 			t.Errorf("%s: status %d, %s", bad, status, said)
 		}

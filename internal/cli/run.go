@@ -152,6 +152,9 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 		return nil, err
 	}
 	o := &launch.Options{Apps: apps, Layout: layout, Verbose: f.verbose, Recover: f.recover, ReportURI: f.uri}
+	if f.emulate == "" {
+		o.IsHere = newIsHere()
+	}
 	if err := errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o), f.setWatchdog(o), f.setData(o)); err != nil {
 		return nil, err
 	}
@@ -171,6 +174,9 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 		if err := f.setStarter(o); err != nil {
 			return nil, err
 		}
+	}
+	if layout.IsHere() && layout != nil && len(layout.Spare) > 0 {
+		f.setSpare(o)
 	}
 	if err := f.setHabits(o); err != nil || o.DryRun {
 		return o, err

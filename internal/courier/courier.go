@@ -35,7 +35,7 @@ type Server interface {
 // Config says what a courier connects.
 type Config struct {
 	Me    int // this node
-	Nodes int // number of nodes
+	Nodes int // number of nodes; Grow adds some
 	// Send sends a frame to a node, to server.Root or to server.Everyone. Frames arrive in order, each once, or not at all
 	// if a node dies. Send must not block, and must not call the courier. A caller of Take or NodeDead must not hold a lock
 	// that Send takes.
@@ -78,6 +78,13 @@ func (c *Courier) Start(s Server) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.server.Set(s)
+}
+
+// Grow tells the courier that the job has so many nodes from now on. It has never fewer than before.
+func (c *Courier) Grow(nodes int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cfg.Nodes = max(c.cfg.Nodes, nodes)
 }
 
 // Ask implements server.Peers.

@@ -269,3 +269,36 @@ func FuzzTake(f *testing.F) {
 		w.run()
 	})
 }
+
+// Nodes that are added take part as the others do, and none is known before it is announced.
+func TestGrow(t *testing.T) {
+	w := newNet(t, 3)
+	for _, n := range w.nodes {
+		n.Grow(2) // it has no fewer for that
+	}
+	c, err := courier.New(courier.Config{Me: 3, Nodes: 4, Send: func(to int, f wire.Frame) { w.send(3, to, f) }, Fault: w.fault})
+	if err != nil {
+		t.Fatal(err)
+	}
+	added := &node{Courier: c}
+	added.Start(added)
+	w.nodes[0].Ask(3, 1, []byte("early"))
+	w.nodes = append(w.nodes, added)
+	added.Tell(0, []byte("early"))
+	w.run()
+	w.expect(0, "answer 1: nothing")
+	w.expectFaults("want one of another node, from 0 to 2")
+	w.root.Grow(4)
+	for _, n := range w.nodes[:3] {
+		n.Grow(4)
+	}
+	w.nodes[0].Ask(3, 2, []byte("a"))
+	added.Tell(courier.ToEveryone, []byte("b"))
+	added.Ask(courier.ToRoot, 3, []byte("no request"))
+	w.run()
+	w.expect(0, "3 tells: b", "answer 2: (a)")
+	if got := added.heard; len(got) != 2 || got[0] != "0 asks 2: a" || !strings.HasPrefix(got[1], "answer 3: ") {
+		t.Errorf("the new node heard %q, want a question, and the answer of the root", got)
+	}
+	w.expectFaults()
+}

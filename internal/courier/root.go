@@ -32,6 +32,13 @@ func NewRoot(nodes int, send func(to int, f wire.Frame)) *Root {
 // Close ends the board.
 func (r *Root) Close() { r.board.Close() }
 
+// Grow tells the root that the job has so many nodes from now on. It has never fewer than before.
+func (r *Root) Grow(nodes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.nodes = max(r.nodes, nodes)
+}
+
 // Take takes a frame of a node for server.Root.
 //
 //   - Errors: a frame that no server sends.

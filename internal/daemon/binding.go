@@ -53,6 +53,9 @@ func (c *Config) assignPlaces() (report []Bound, err error) {
 		return nil, nil
 	}
 	pes := c.Share.neighbors()
+	if len(pes) == 0 {
+		return nil, nil // the node is there for spawned jobs
+	}
 	machine, places, err := c.Binding.Assign(len(pes), false)
 	if err != nil || machine == nil {
 		return nil, err

@@ -22,6 +22,9 @@ func (c *Config) Check() error {
 // foundApps returns the programs of the first job with their files on this machine.
 func (c *Config) foundApps() ([]App, error) {
 	apps := slices.Clone(c.Apps)
+	if c.Share.spans() && !slices.Contains(c.Share.Homes, c.Share.Node) {
+		return apps, nil // a node that was added runs none of these programs, and need not have them
+	}
 	for i := range apps {
 		a := &apps[i]
 		if err := a.checkDir(); err != nil {

@@ -3,7 +3,6 @@ package daemon
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 
 	pmix "github.com/goshmem/goshmem/pmix/codec"
@@ -34,13 +33,6 @@ type SpawnApp struct {
 	Placing    Placing
 }
 
-// Placing says on which hosts the PEs of a program run, in the words of the request. An empty word says nothing.
-type Placing struct {
-	Hosts  string // as oshrun --host
-	MapBy  string // as oshrun --map-by
-	RankBy string // as oshrun --rank-by
-}
-
 // Preput is a pair that PMI-1 clients find stored.
 type Preput = pmi1.Pair
 
@@ -57,30 +49,10 @@ type FurtherJob struct {
 	Number int
 	Key    [16]byte // in the headers of its segments
 	Parent pmix.Proc
-	Homes  []int // by PE: the index of its node
+	Homes  []int    // by PE: the index of its node
+	Hosts  []string // names of all nodes as of now; nil: those of the first job's Share
 	Apps   []SpawnApp
 	Preput []Preput
-}
-
-// placingOf returns what PMIx directives say about hosts. The last one of a key counts.
-func placingOf(infos []pmix.Info) (p Placing) {
-	for _, info := range infos {
-		text, _ := info.Value.Str() // empty if it is no text
-		switch info.Key {
-		case pmix.KeyHost, pmix.KeyAddHost:
-			p.Hosts = text
-		case pmix.KeyMapBy:
-			p.MapBy = text
-		case pmix.KeyPPR:
-			if many, isNode := strings.CutSuffix(text, ":n"); isNode { // as Open MPI writes its npernode
-				text = many + ":node"
-			}
-			p.MapBy = "ppr:" + text
-		case pmix.KeyRankBy:
-			p.RankBy = text
-		}
-	}
-	return p
 }
 
 // rootLine asks the root for jobs.
@@ -171,10 +143,14 @@ func (c *Config) shareOf(d *FurtherJob) (*Share, error) {
 	if n < 1 || len(d.Homes) != n || d.Number < 1 || d.Key == ([16]byte{}) {
 		return nil, fmt.Errorf("further job %d has %d PEs and %d homes, want a number from 1, a key, and a home for each PE", d.Number, n, len(d.Homes))
 	}
+	share := c.Share
+	if len(d.Hosts) > len(share.Hosts) { // nodes were added
+		share.Hosts = d.Hosts
+	}
 	near := 0
 	for pe, node := range d.Homes {
-		if node < 0 || node >= len(c.Share.Hosts) {
-			return nil, fmt.Errorf("further job %d: PE %d is on node %d, want a number below %d, the number of hosts", d.Number, pe, node, len(c.Share.Hosts))
+		if node < 0 || node >= len(share.Hosts) {
+			return nil, fmt.Errorf("further job %d: PE %d is on node %d, want a number below %d, the number of hosts", d.Number, pe, node, len(share.Hosts))
 		}
 		if node == c.Share.Node {
 			near++
@@ -183,7 +159,6 @@ func (c *Config) shareOf(d *FurtherJob) (*Share, error) {
 	if most := min(c.MostPEs, layout.MaxLocal); near > most {
 		return nil, fmt.Errorf("further job %d has %d PEs on %s, want at most %d", d.Number, near, c.Share.Hosts[c.Share.Node], most)
 	}
-	share := c.Share
 	share.Key, share.Homes = d.Key, d.Homes
 	return &share, nil
 }

@@ -220,9 +220,14 @@ func TestUnansweredSpawn(t *testing.T) {
 func TestPlacingOf(t *testing.T) {
 	text := func(key, value string) pmix.Info { return pmix.Info{Key: key, Value: pmix.StringValue(value)} }
 	got := placingOf([]pmix.Info{
-		text(pmix.KeyHost, "a"), text(pmix.KeyAddHost, "b,c"), text(pmix.KeyMapBy, "node"), text(pmix.KeyRankBy, "slot"), {Key: pmix.KeyMapBy, Value: pmix.BoolValue(true)}, text(pmix.KeyPPR, "2:n"),
+		text(pmix.KeyHost, "a"),
+		text(pmix.KeyAddHost, "b,c"), text(pmix.KeyMapBy, "node"), text(pmix.KeyRankBy, "slot"),
+		{Key: pmix.KeyMapBy, Value: pmix.BoolValue(true)},
+		text(pmix.KeyPPR, "2:n"),
+		text(pmix.KeyHost, "d"), text(pmix.KeyHostfile, "some"), text(pmix.KeyAddHostfile, "more"),
 	})
-	if want := (Placing{Hosts: "b,c", MapBy: "ppr:2:node", RankBy: "slot"}); got != want {
+	want := Placing{Hosts: "d", More: "b,c", File: PlacingFile{Name: "some"}, MoreFile: PlacingFile{Name: "more"}, MapBy: "ppr:2:node", RankBy: "slot"}
+	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -36,7 +36,10 @@ type Hooks struct {
 	// IsOther says of a child of this process that somebody else waits for it, so that the step does not reap it. Nil: as
 	// Config.OwnsChildren says.
 	IsOther func(pid int) bool
-	Logger  zerolog.Logger
+	// SharesChildren says whether this process may have other children than the step's by now, whatever Config.OwnsChildren
+	// says. Nil: it has none.
+	SharesChildren func() bool
+	Logger         zerolog.Logger
 	// Began is when the job began, by the clock of this process: Event.At is the time since then. Zero: the step is its
 	// beginning.
 	Began time.Time

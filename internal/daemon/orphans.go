@@ -28,6 +28,7 @@ type orphans struct {
 	table        *table
 	ownsChildren bool               // as Config.OwnsChildren
 	isOther      func(pid int) bool // as Hooks.IsOther
+	shares       func() bool        // as Hooks.SharesChildren
 	closing      <-chan struct{}
 	reporter     *reporter
 }
@@ -39,11 +40,12 @@ func (o *orphans) findOrphans() (found []identity, all map[int]process) {
 	all = lookAround()
 	pes, groups, nspaces := o.knownProcesses()
 	self := os.Getpid()
+	owns := o.ownsChildren && (o.shares == nil || !o.shares())
 	for pid, is := range all {
 		if is.parent != self || pes[identity{pid, is.start}] {
 			continue
 		}
-		if o.ownsChildren || groups[is.group] || environOf(pid).hasAnyJob(nspaces) {
+		if owns || groups[is.group] || environOf(pid).hasAnyJob(nspaces) {
 			found = append(found, identity{pid, is.start})
 		}
 	}

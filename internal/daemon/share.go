@@ -10,7 +10,8 @@ import (
 )
 
 // Share describes a whole job to a step that runs only a share of its PEs. All steps of the job get the same
-// but for Node. It is plain data, which another process can be sent.
+// but for Node, and for nodes that were added later: these have no PE of the first job. It is plain data, which another
+// process can be sent.
 //
 // A step whose Share has several hosts runs the PEs of its own node, the near ones. It starts and counts no
 // others, which are far: their own steps tell of their ends, and the root passes that on by Step.FarFailed.
@@ -23,13 +24,16 @@ type Share struct {
 	// Emulated says that nodes share a kernel. Programs then get the variables that they need for that, unless
 	// the user has set them: see emulation.
 	Emulated bool
+	// Grows says that the root may add nodes, on which spawned jobs run. So the step asks the root for jobs, even if it has
+	// the only node as yet.
+	Grows bool
 }
 
 // isGiven says whether there is a description. Without one, as for spawned jobs, all PEs are on this node.
 func (s *Share) isGiven() bool { return s != nil && len(s.Hosts) > 0 }
 
-// spans says whether the job has several nodes.
-func (s *Share) spans() bool { return s.isGiven() && len(s.Hosts) > 1 }
+// spans says whether the job has several nodes, or may get them.
+func (s *Share) spans() bool { return s.isGiven() && (len(s.Hosts) > 1 || s.Grows) }
 
 // mostLoading is how many emulated nodes may each load the best watch of processes: that takes some 70 ms of a processor.
 const mostLoading = 2
@@ -66,8 +70,8 @@ func (s *Share) check(npes int) error {
 		counts[node]++
 	}
 	for node, n := range counts {
-		if n == 0 || n > layout.MaxLocal {
-			return fmt.Errorf("node %d (%s) has %d PEs, want 1 to %d", node, s.Hosts[node], n, layout.MaxLocal)
+		if n > layout.MaxLocal {
+			return fmt.Errorf("node %d (%s) has %d PEs, want at most %d", node, s.Hosts[node], n, layout.MaxLocal)
 		}
 	}
 	for node, host := range s.Hosts {

@@ -30,7 +30,6 @@ func TestShareCheck(t *testing.T) {
 		"node 0, want a number below 0":           func(s *settings) { s.Share.Hosts = nil },
 		"nodes of 3 PEs are given, want those of": func(s *settings) { s.Share.Homes = []int{0, 1, 1} },
 		"PE 1 is on node 5":                       func(s *settings) { s.Share.Homes = []int{0, 5} },
-		"node 1 (host1) has 0 PEs":                func(s *settings) { s.Share.Homes = []int{0, 0} },
 		`has the host name ""`:                    func(s *settings) { s.Share.Hosts = []string{"a", ""} },
 		"nodes 0 and 1 have the host name a":      func(s *settings) { s.Share.Hosts = []string{"a", "a"} },
 		"without Hooks.Remote":                    func(s *settings) { s.Remote = nil },

@@ -137,6 +137,11 @@ func (sp *spawner) resolveApps(r *spawning, base *App) (programs []SpawnApp, err
 	}
 	for i := range r.apps {
 		a := r.apps[i].resolveApp(base)
+		if sp.cfg.Share.spans() {
+			if err := a.Placing.readFiles(base.Dir); err != nil {
+				return nil, err
+			}
+		}
 		if base.Procs > 0 {
 			a.Procs = max(1, runtime.NumCPU()/n)
 		}
@@ -252,6 +257,12 @@ func (sp *spawner) spawnByPMIx(r *server.SpawnRequest) {
 	}()
 }
 
+// placingKeys are the info keys of MPI_Comm_spawn, as clients of PMI-1 pass them on, by which PMIx says the same.
+var placingKeys = map[string]string{
+	"host": pmix.KeyHost, "hosts": pmix.KeyHost, "add-host": pmix.KeyAddHost, "hostfile": pmix.KeyHostfile,
+	"add-hostfile": pmix.KeyAddHostfile, "map_by": pmix.KeyMapBy, "rank_by": pmix.KeyRankBy,
+}
+
 // spawnByPMI starts a job for a PMI-1 client.
 func (sp *spawner) spawnByPMI(r *pmi1.SpawnRequest) {
 	req := &spawning{from: r.From, preput: r.Preput}
@@ -263,14 +274,12 @@ func (sp *spawner) spawnByPMI(r *pmi1.SpawnRequest) {
 				app.dir = info.Value
 			case "path":
 				app.path = info.Value
-			case "host", "hosts", "add-host":
-				app.infos = append(app.infos, pmix.Info{Key: pmix.KeyHost, Value: pmix.StringValue(info.Value)})
-			case "map_by":
-				app.infos = append(app.infos, pmix.Info{Key: pmix.KeyMapBy, Value: pmix.StringValue(info.Value)})
-			case "rank_by":
-				app.infos = append(app.infos, pmix.Info{Key: pmix.KeyRankBy, Value: pmix.StringValue(info.Value)})
 			case "npernode":
 				app.infos = append(app.infos, pmix.Info{Key: pmix.KeyPPR, Value: pmix.StringValue(info.Value + ":node")})
+			default:
+				if key := placingKeys[info.Key]; key != "" {
+					app.infos = append(app.infos, pmix.Info{Key: key, Value: pmix.StringValue(info.Value)})
+				}
 			}
 		}
 		req.apps = append(req.apps, app)

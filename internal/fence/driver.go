@@ -120,8 +120,8 @@ func (d *Driver) Take(node int, f wire.Frame) {
 	if f.Kind != wire.KindFence && f.Kind != wire.KindFetch && f.Kind != wire.KindFetched || d.fences.dead[node] {
 		return
 	}
-	if node < 0 || node >= d.cfg.Nodes || node == d.cfg.Me {
-		d.report(fmt.Errorf("frame of kind %#x from node %d, want a node from 0 to %d other than %d", f.Kind, node, d.cfg.Nodes-1, d.cfg.Me))
+	if node < 0 || node >= d.fences.layout.Nodes || node == d.cfg.Me {
+		d.report(fmt.Errorf("frame of kind %#x from node %d, want a node from 0 to %d other than %d", f.Kind, node, d.fences.layout.Nodes-1, d.cfg.Me))
 		return
 	}
 	from := stream{node, f.Kind}
@@ -154,6 +154,13 @@ func (d *Driver) takeMessage(from stream, message []byte) error {
 		d.carryOut(d.fences.Receive(from.node, m, d.outputs[:0]))
 		return nil
 	}
+}
+
+// Grow tells the driver that the job has so many nodes from now on.
+func (d *Driver) Grow(nodes int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.fences.Grow(nodes)
 }
 
 // NodeDead tells the driver that another node has died: none of its processes runs any more. Fences and requests that

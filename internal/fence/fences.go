@@ -90,6 +90,10 @@ func fault(out []Output, format string, args ...any) []Output {
 	return append(out, Output{Kind: Fault, Err: fmt.Errorf(format, args...)})
 }
 
+// Grow takes the news that the job has so many nodes from now on. It has never fewer than before. No set changes, as no
+// process changes its node.
+func (f *Fences) Grow(nodes int) { f.layout.Nodes = max(f.layout.Nodes, nodes) }
+
 // HandIn takes the local server's part of a fence.
 func (f *Fences) HandIn(part *server.FencePart, out []Output) []Output {
 	s, out := f.findSet(&part.FenceCall, out)

@@ -172,3 +172,23 @@ func TestLayoutsThatCannotBe(t *testing.T) {
 		t.Error("a driver without Send is accepted, want an error")
 	}
 }
+
+// Processes of a node that was added take part once the node is announced.
+func TestGrow(t *testing.T) {
+	layout := testLayout(0, 3)
+	layout.Nodes = 2
+	for _, grows := range []bool{false, true} {
+		f, err := NewFences(layout)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if grows {
+			f.Grow(3)
+			f.Grow(1) // it has no fewer for that
+		}
+		out := describe(f.HandIn(testPart(3, 1, "a"), nil))
+		if faulty := strings.HasPrefix(out[0], "fault "); faulty == grows {
+			t.Errorf("with node 2 announced: %t, outputs %q", grows, out)
+		}
+	}
+}

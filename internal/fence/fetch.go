@@ -92,7 +92,7 @@ func (d *Driver) Fetch(p codec.Proc, key string) {
 	node, ok := d.cfg.NodeOf(p)
 	status := codec.StatusSuccess
 	switch {
-	case !ok || node < 0 || node >= d.cfg.Nodes || node == d.cfg.Me:
+	case !ok || node < 0 || node >= d.fences.layout.Nodes || node == d.cfg.Me:
 		status = codec.StatusErrNotFound
 	case d.fences.dead[node]:
 		status = lostStatus

@@ -17,35 +17,39 @@ import (
 // Cluster is the nodes of a job, in the order of their indexes. What concerns all PEs goes to
 // all nodes, what concerns one PE to the node of that PE.
 type Cluster struct {
-	nodes  []Node
+	growth *growth // nil: the job has the nodes that it has
 	events <-chan daemon.Event
-	all    chan daemon.Event // events, if there are several nodes
+	all    chan daemon.Event // events, if there are several nodes, or may be
 	over   chan struct{}     // closed by Close
 	merges sync.WaitGroup    // goroutines that merge the nodes' events, and those that spawn jobs
-
-	mu      sync.Mutex
-	homes   map[int][]int // by job and PE: the index of the PE's node; no entry: the first node
-	lost    map[int]bool  // nodes that are lost
-	closing bool          // Close was called: nothing begins any more
+	roll
 }
 
 // NewCluster returns the cluster of some nodes, at least one. Homes has for each PE of the first
 // job the index of its node; nil: all are on the first. Close closes the nodes, too.
 func NewCluster(nodes []Node, homes []int) *Cluster {
-	c := &Cluster{nodes: nodes, events: nodes[0].Events(), over: make(chan struct{}), homes: map[int][]int{}, lost: map[int]bool{}}
+	c := &Cluster{events: nodes[0].Events(), over: make(chan struct{})}
+	c.roll = roll{nodes: nodes, homes: map[int][]int{}, lost: map[int]bool{}, begun: map[int]bool{}}
 	if homes != nil {
 		c.homes[0] = homes
 	}
-	if len(nodes) == 1 {
-		return c
-	}
-	c.all = make(chan daemon.Event)
-	c.events = c.all
-	for i, n := range nodes {
-		c.merges.Go(func() { c.merge(i, n.Events()) })
+	if len(nodes) > 1 {
+		mergeAll(c)
 	}
 	return c
 }
+
+// mergeAll merges the events of all nodes.
+func mergeAll(c *Cluster) {
+	c.all = make(chan daemon.Event)
+	c.events = c.all
+	for i, n := range c.nodes {
+		c.merges.Go(func() { c.merge(i, n.Events()) })
+	}
+}
+
+// spans says whether the front end starts spawned jobs: the cluster has several nodes, or may get them.
+func (c *Cluster) spans() bool { return c != nil && c.all != nil }
 
 // merge passes on the events of node i. Those of one PE stay in order, as one node reports them all.
 func (c *Cluster) merge(i int, from <-chan daemon.Event) {
@@ -75,36 +79,26 @@ func (c *Cluster) report(e daemon.Event) bool {
 	}
 }
 
-// node returns the node of a PE: the first one for a PE that does not exist.
-func (c *Cluster) node(id daemon.ID) Node { return c.nodes[c.home(id)] }
-
-// home returns the index of the node of a PE: 0 for a PE that does not exist.
-func (c *Cluster) home(id daemon.ID) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if homes := c.homes[id.Job]; id.PE >= 0 && id.PE < len(homes) {
-		return homes[id.PE]
-	}
-	return 0
-}
-
 // each calls f for all nodes at once and returns when all calls have.
-func (c *Cluster) each(f func(i int, n Node)) {
-	if len(c.nodes) == 1 {
-		f(0, c.nodes[0])
+func (c *Cluster) each(f func(i int, n Node)) { eachOf(c.list(), f) }
+
+// eachOf calls f for some nodes at once and returns when all calls have.
+func eachOf(nodes []Node, f func(i int, n Node)) {
+	if len(nodes) == 1 {
+		f(0, nodes[0])
 		return
 	}
 	var calls sync.WaitGroup
-	for i, n := range c.nodes {
+	for i, n := range nodes {
 		calls.Go(func() { f(i, n) })
 	}
 	calls.Wait()
 }
 
-// errorsOf calls f for all nodes of a cluster at once, and returns the error of each node.
-func errorsOf(c *Cluster, f func(i int, n Node) error) []error {
-	errs := make([]error, len(c.nodes))
-	c.each(func(i int, n Node) { errs[i] = f(i, n) })
+// collectErrors calls f for some nodes at once and returns the error of each.
+func collectErrors(nodes []Node, f func(i int, n Node) error) []error {
+	errs := make([]error, len(nodes))
+	eachOf(nodes, func(i int, n Node) { errs[i] = f(i, n) })
 	return errs
 }
 
@@ -118,7 +112,7 @@ func joinErrors(errs []error) error {
 
 // Launch starts the PEs of the first job on all nodes.
 func (c *Cluster) Launch() error {
-	return joinErrors(errorsOf(c, func(_ int, n Node) error { return n.Launch() }))
+	return joinErrors(collectErrors(c.list(), func(_ int, n Node) error { return n.Launch() }))
 }
 
 // Close closes all nodes.
@@ -129,7 +123,8 @@ func (c *Cluster) closeNodes() []error {
 	c.mu.Lock()
 	c.closing = true
 	c.mu.Unlock()
-	errs := errorsOf(c, func(_ int, n Node) error { return n.Close() })
+	c.growth.close()
+	errs := collectErrors(c.list(), func(_ int, n Node) error { return n.Close() })
 	close(c.over)
 	c.merges.Wait()
 	return errs
@@ -146,8 +141,9 @@ func (c *Cluster) Suspend() { c.each(func(_ int, n Node) { n.Suspend() }) }
 
 // Stopped says whether the processes of all PEs that run are stopped.
 func (c *Cluster) Stopped() bool {
-	stopped := make([]bool, len(c.nodes))
-	c.each(func(i int, n Node) { stopped[i] = n.Stopped() })
+	nodes := c.list()
+	stopped := make([]bool, len(nodes))
+	eachOf(nodes, func(i int, n Node) { stopped[i] = n.Stopped() })
 	return !slices.Contains(stopped, false)
 }
 
@@ -170,7 +166,7 @@ type holder interface {
 
 // Hold has all nodes wait for this process, which is about to be stopped.
 func (c *Cluster) Hold() error {
-	return joinErrors(errorsOf(c, func(_ int, n Node) error {
+	return joinErrors(collectErrors(c.list(), func(_ int, n Node) error {
 		if h, ok := n.(holder); ok {
 			return h.Hold()
 		}
@@ -180,7 +176,7 @@ func (c *Cluster) Hold() error {
 
 // Go says that this process goes on.
 func (c *Cluster) Go() {
-	for _, n := range c.nodes {
+	for _, n := range c.list() {
 		if h, ok := n.(holder); ok {
 			h.Go()
 		}
@@ -188,7 +184,10 @@ func (c *Cluster) Go() {
 }
 
 // Resize gives the pseudo terminals of all PEs the window size of the user's terminal.
-func (c *Cluster) Resize(w xunix.Window) { c.each(func(_ int, n Node) { n.Resize(w) }) }
+func (c *Cluster) Resize(w xunix.Window) {
+	c.growth.noteWindow(w)
+	c.each(func(_ int, n Node) { n.Resize(w) })
+}
 
 // Feed gives readers a chunk of standard input: a PE on its node, or all readers on all nodes.
 func (c *Cluster) Feed(chunk daemon.Chunk) {
@@ -196,13 +195,16 @@ func (c *Cluster) Feed(chunk daemon.Chunk) {
 		c.node(daemon.ID{PE: chunk.To}).Feed(chunk)
 		return
 	}
-	for _, n := range c.nodes {
+	for _, n := range c.growth.first(c.list()) { // those that have PEs of the first job
 		n.Feed(chunk)
 	}
 }
 
 // Refuse lets no further job begin.
-func (c *Cluster) Refuse() { c.each(func(_ int, n Node) { n.Refuse() }) }
+func (c *Cluster) Refuse() {
+	c.growth.refuse()
+	c.each(func(_ int, n Node) { n.Refuse() })
+}
 
 // PID returns the number of a PE's process on its node.
 func (c *Cluster) PID(id daemon.ID) int { return c.node(id).PID(id) }
@@ -242,15 +244,17 @@ func (c *Cluster) QuitGo(id daemon.ID, atMost time.Duration) { c.node(id).QuitGo
 
 // Ask gives an order to all PEs that run, and returns their answers node by node.
 func (c *Cluster) Ask(o wire.Order, atMost time.Duration) []daemon.Answer {
-	answers := make([][]daemon.Answer, len(c.nodes))
-	c.each(func(i int, n Node) { answers[i] = n.Ask(o, atMost) })
+	nodes := c.list()
+	answers := make([][]daemon.Answer, len(nodes))
+	eachOf(nodes, func(i int, n Node) { answers[i] = n.Ask(o, atMost) })
 	return slices.Concat(answers...)
 }
 
 // FarFailed makes a failure of PEs known on all nodes but theirs, which is that of the first PE.
 func (c *Cluster) FarFailed(f daemon.FarFailure) error {
 	home := c.home(daemon.ID{Job: f.Job, PE: f.PEs[0]})
-	return joinErrors(errorsOf(c, func(i int, n Node) error {
+	c.growth.noteFailure(f) // before the nodes are listed: one that is added meanwhile gets it twice
+	return joinErrors(collectErrors(c.list(), func(i int, n Node) error {
 		if i == home {
 			return nil
 		}
@@ -260,8 +264,9 @@ func (c *Cluster) FarFailed(f daemon.FarFailure) error {
 
 // Tier names the ways in which the nodes learn of ends, each way once.
 func (c *Cluster) Tier() string {
-	all := make([]string, len(c.nodes))
-	c.each(func(i int, n Node) { all[i] = n.Tier() })
+	nodes := c.list()
+	all := make([]string, len(nodes))
+	eachOf(nodes, func(i int, n Node) { all[i] = n.Tier() })
 	var tiers []string
 	for _, tier := range all {
 		if !slices.Contains(tiers, tier) {
@@ -273,7 +278,7 @@ func (c *Cluster) Tier() string {
 
 // Report returns what all nodes have said of their PEs, in the order of these. What is of a node alone is left out.
 func (c *Cluster) Report() (all daemon.Report) {
-	for _, n := range c.nodes {
+	for _, n := range c.list() {
 		all.Bindings = append(all.Bindings, n.Report().Bindings...)
 	}
 	slices.SortFunc(all.Bindings, func(a, b daemon.Bound) int { return cmp.Compare(a.PE, b.PE) })
@@ -281,4 +286,4 @@ func (c *Cluster) Report() (all daemon.Report) {
 }
 
 // ToolURI returns what tools need to attach, empty if none may. They attach to the first node.
-func (c *Cluster) ToolURI() string { return c.nodes[0].ToolURI() }
+func (c *Cluster) ToolURI() string { return c.list()[0].ToolURI() }

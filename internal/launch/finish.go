@@ -67,7 +67,7 @@ func (r *run) noteClosed(node int, err error) {
 	r.log.Error().Err(err).Msg("close")
 	lost := new(daemon.LostError)
 	if errors.As(err, &lost) && !r.lostNodes[node] {
-		r.end(StatusError, "node %s is lost before it has said that all output had come: %v", r.o.span().Hosts[node].Name, lost)
+		r.end(StatusError, "node %s is lost before it has said that all output had come: %v", r.o.nameOfNode(r.cluster, node), lost)
 	}
 }
 

@@ -11,41 +11,45 @@ import (
 
 // Jobs that PEs of several nodes spawn, as the cluster and the run have them: see spawns for where they come from.
 
-// noteLost notes that a node is lost.
-func (c *Cluster) noteLost(node int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lost[node] = true
-}
-
 // place gives the PEs of a further job their nodes.
 func (c *Cluster) place(job int, homes []int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.homes[job] = homes
+	c.homes[job], c.begun[job] = homes, true
+	c.growth.noteHomes(homes)
 }
+
+// finishSpawn notes that the PEs of a further job run, unless one of its nodes is lost. The run counts the PEs of a lost node as
+// lost if their job is finished. Otherwise it leaves them to the spawn, which fails.
+func finishSpawn(c *Cluster, job int) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, node := range c.homes[job] {
+		if c.lost[node] {
+			return &nodeError{node: node, err: errNodeLost}
+		}
+	}
+	delete(c.begun, job)
+	return nil
+}
+
+// isBegun says whether the spawn of a further job is under way.
+func isBegun(c *Cluster, job int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.begun[job]
+}
+
+// errNodeLost is the error of a node that has PEs of a job, and is lost.
+var errNodeLost = errors.New("the node is lost")
 
 // remove takes a further job from its nodes.
 func (c *Cluster) remove(job int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.homes, job)
-}
-
-// used returns how many PEs of all jobs are on each node; -1: the node is lost.
-func (c *Cluster) used() []int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	used := make([]int, len(c.nodes))
-	for _, homes := range c.homes {
-		for _, node := range homes {
-			used[node]++
-		}
-	}
-	for node := range c.lost {
-		used[node] = -1
-	}
-	return used
+	delete(c.begun, job)
+	c.growth.forgetJob(job)
 }
 
 // begin runs f in the background; Close waits for it. After Close nothing begins.
@@ -61,16 +65,21 @@ func (c *Cluster) begin(f func()) {
 // PEs of the job is an error.
 func (c *Cluster) eachPresent(job int, f func(i int, n Node) error) error {
 	c.mu.Lock()
-	lost, homes := maps.Clone(c.lost), c.homes[job]
+	nodes, lost, homes := c.nodes, maps.Clone(c.lost), c.homes[job]
 	c.mu.Unlock()
-	errs := make([]error, len(c.nodes))
-	c.each(func(i int, n Node) {
+	return eachNotLost(nodes, lost, homes, f)
+}
+
+// eachNotLost is eachPresent for some nodes.
+func eachNotLost(nodes []Node, lost map[int]bool, homes []int, f func(i int, n Node) error) error {
+	errs := collectErrors(nodes, func(i int, n Node) error {
 		switch {
 		case !lost[i]:
-			errs[i] = f(i, n)
+			return f(i, n)
 		case slices.Contains(homes, i):
-			errs[i] = errors.New("the node is lost")
+			return errNodeLost
 		}
+		return nil
 	})
 	i := slices.IndexFunc(errs, func(err error) bool { return err != nil })
 	if i < 0 {
@@ -93,7 +102,11 @@ func (e *nodeError) Unwrap() error { return e.err }
 
 // AddJob makes a further job known on all nodes.
 func (c *Cluster) AddJob(j daemon.FurtherJob) error {
-	return c.eachPresent(j.Number, func(_ int, n Node) error { return n.AddJob(j) })
+	c.mu.Lock()
+	c.growth.noteJob(&j) // a node that is added from now on is told of it then
+	nodes, lost, homes := c.nodes, maps.Clone(c.lost), c.homes[j.Number]
+	c.mu.Unlock()
+	return eachNotLost(nodes, lost, homes, func(_ int, n Node) error { return n.AddJob(j) })
 }
 
 // StartJob starts the PEs of a further job on all nodes that have some. The others may have been told already that the
@@ -117,15 +130,15 @@ func (c *Cluster) DropJob(number int) error {
 
 // EndJob frees a further job that is over.
 func (c *Cluster) EndJob(number int) {
-	for _, n := range c.nodes {
+	for _, n := range c.list() {
 		n.EndJob(number)
 	}
 }
 
 // AnswerSpawn answers the node that has asked for a job.
 func (c *Cluster) AnswerSpawn(a daemon.SpawnAnswer) {
-	if a.Node >= 0 && a.Node < len(c.nodes) {
-		c.nodes[a.Node].AnswerSpawn(a)
+	if nodes := c.list(); a.Node >= 0 && a.Node < len(nodes) {
+		nodes[a.Node].AnswerSpawn(a)
 	}
 }
 
@@ -137,9 +150,9 @@ func isDropped(e daemon.Event, gone map[int][]bool) bool {
 
 // endIfOver ends a further job on all nodes if none of its PEs is left. A job of one node ends by itself.
 func (c *Cluster) endIfOver(job int, gone []bool) {
-	if job == 0 || len(c.nodes) == 1 || slices.Contains(gone, false) {
+	if job == 0 || !c.spans() || slices.Contains(gone, false) {
 		return
 	}
+	c.remove(job) // before the nodes are listed: one that is added meanwhile is told twice
 	c.EndJob(job)
-	c.remove(job)
 }

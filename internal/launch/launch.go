@@ -60,8 +60,10 @@ type App struct {
 // Options says what to run and how.
 type Options struct {
 	Apps     []App
-	Layout   *plan.Layout // on which hosts the PEs run; nil: on this machine
-	HeapSize uint64       // bytes; 0: what the environment of the first app says, or the default
+	Layout   *plan.Layout                // on which hosts the PEs run; nil: on this machine
+	Exported func(env []string) []string // what programs on other hosts get of an environment of this one; nil: all
+	IsHere   func(host string) bool      // says whether a host's name is this machine's; nil: none is
+	HeapSize uint64                      // bytes; 0: what the environment of the first app says, or the default
 	Output   Output
 	PTY      PTY // whether PEs write their standard output to pseudo terminals
 	Stdin    *os.File
@@ -111,7 +113,10 @@ func (e *SetUpError) Unwrap() error { return e.Err }
 // own messages to Stdout and Stderr. An error is a *SetUpError, and nothing was run.
 func Run(ctx context.Context, o Options) (status int, err error) {
 	at := Starter(hereStarter{})
-	if o.Starter != nil {
+	switch {
+	case o.growsHere():
+		at = localStarter{Starter: o.Starter}
+	case o.Starter != nil:
 		at = o.Starter
 	}
 	return o.run(ctx, at)
@@ -165,6 +170,7 @@ func (o *Options) run(ctx context.Context, at Starter) (status int, err error) {
 		return StatusSetUp, &SetUpError{Err: err, Hint: hintAtStart(err)}
 	}
 	cluster := NewCluster(nodes, span.Homes)
+	startGrowth(cluster, span, o.spare())
 	further.begin(cluster)
 	takeBack, err := o.reportURI(cluster, p)
 	if err != nil {
@@ -238,6 +244,9 @@ func (o *Options) config() (daemon.Config, error) {
 		}
 		if err != nil {
 			return daemon.Config{}, err
+		}
+		if app.Dir == "" && o.growsHere() {
+			app.Dir, _ = ownDir() // without one, jobs that PEs spawn elsewhere start where the daemons do
 		}
 		cfg.Apps = append(cfg.Apps, app)
 	}

@@ -2,17 +2,22 @@ package launch
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/daemon"
 )
 
-// reportLostNode ends the job because a node is lost, with all its PEs. With --recover the job goes on without them.
+// reportLostNode ends the job because a node is lost, with all its PEs. With --recover the job goes on without them. It
+// does so, too, without a node that was added for a spawned job and has no PE that runs. PEs of a job whose spawn is under
+// way are not lost: the spawn fails.
 func (r *run) reportLostNode(e daemon.Event) {
 	node := e.PE
-	host := r.o.span().Hosts[node].Name
-	lost := pesOn(node, r.gone, r.cluster.home)
-	r.lostNodes[node] = r.ending || !r.o.Recover || len(lost) > 0 // otherwise noteClosed judges: output may be missing
+	host := r.o.nameOfNode(r.cluster, node)
+	lost := slices.DeleteFunc(pesOn(node, r.gone, r.cluster.home), func(id daemon.ID) bool { return isBegun(r.cluster, id.Job) })
+	harmless := len(lost) == 0 && r.cluster.growth.isAdded(node)
+	// Otherwise noteClosed judges: output may be missing.
+	r.lostNodes[node] = r.ending || !r.o.Recover && !harmless || len(lost) > 0 || !r.cluster.growth.hasHadPEs(node)
 	for _, id := range lost {
 		r.last = max(r.last, e.At)
 		r.left--
@@ -23,7 +28,7 @@ func (r *run) reportLostNode(e daemon.Event) {
 	what := fmt.Sprintf("node %s is lost with %s: %s", host, countPEs(lost), e.Msg)
 	switch {
 	case r.ending || len(lost) == 0 && r.left == 0:
-	case !r.o.Recover:
+	case !r.o.Recover && !harmless:
 		r.end(StatusError, "%s", what)
 	default:
 		r.out.message("%s; %s", what, goOn(r.left-len(r.fallen)))

@@ -35,7 +35,7 @@ type run struct {
 	asked     time.Time          // when the user first asked for the end; zero: never
 	stop      stop
 	order     endOrder
-	others    *others      // the nodes that a failure is made known on; nil: there is one node
+	others    *others      // the nodes that a failure is made known on; nil: there is one node, and there will be no other
 	lostNodes map[int]bool // by index: the loss of the node is reported
 	clock     countdown
 	lost      chan daemon.Event   // losses of connections, lostPatience after each of them
@@ -59,7 +59,7 @@ func newRun(o *Options, cluster *Cluster, out *printer) *run {
 		begin: make(chan syscall.Signal, 1), ready: make(chan syscall.Signal, 1), // the PEs are told once
 		profiles: newProfiles(o),
 	}
-	if o.span().nodes() > 1 {
+	if cluster.spans() {
 		r.others = &others{run: r}
 	}
 	r.expectJob(0, o.NPEs())

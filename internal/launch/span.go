@@ -19,27 +19,45 @@ type Span struct {
 	Hosts []plan.Host // by index of the node
 	Here  []bool      // by index of the node: its host is this machine
 	Homes []int       // by PE: the index of its node
+	Grows bool        // spawned jobs may run on other hosts, too: the first node is an Adder
+	// Local says that the one node is to be in this process. Others may be added.
+	Local bool
 	// Kill is closed when what was started is to be killed, because the user does not wait for it to end. Nil: never.
 	Kill <-chan struct{}
 }
 
 // span returns the nodes of the layout.
 func (o *Options) span() (s Span) {
-	if o.Layout.IsHere() {
+	if o.Layout.IsHere() && !o.growsHere() {
 		return s
 	}
+	s.Local = o.Layout.IsHere()
 	for i := range o.Layout.Nodes {
 		s.Hosts, s.Here = append(s.Hosts, o.Layout.Nodes[i].Host), append(s.Here, o.Layout.Nodes[i].Here)
 	}
 	s.Homes = o.Layout.Homes
+	s.Grows = len(o.Layout.Spare) > 0 || !o.Layout.Allocation.IsOfSlurm()
 	return s
+}
+
+// spare returns the hosts that the job may use, and that have no PEs.
+func (o *Options) spare() []plan.Node {
+	if o.Layout.IsHere() && !o.growsHere() {
+		return nil
+	}
+	return o.Layout.Spare
+}
+
+// growsHere says whether a job whose PEs are all on this machine may get nodes: there are hosts for them.
+func (o *Options) growsHere() bool {
+	return o.Layout.IsHere() && o.Layout != nil && len(o.Layout.Spare) > 0 && o.Starter != nil
 }
 
 // startNodes starts the nodes of the job. On other machines that may take long, so signals count meanwhile. One that asks
 // for the end ends the start, with an error. Those in early.kept are for the PEs, when they are there.
 func (o *Options) startNodes(ctx context.Context, at Starter, cfg daemon.Config, hooks func(node int) daemon.Hooks) (nodes []Node, early earlySignals, err error) {
 	if o.Layout.IsHere() {
-		nodes, err = at.Start(ctx, Span{}, cfg, hooks)
+		nodes, err = at.Start(ctx, o.span(), cfg, hooks)
 		return nodes, early, err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)

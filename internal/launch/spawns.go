@@ -4,7 +4,9 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/goshmem/goshmem/internal/daemon"
@@ -16,7 +18,7 @@ import (
 //
 // # The order
 //
-//  1. The job gets a number, and each PE a node.
+//  1. The job gets a number, and each PE a node. Hosts without a node get one first, see growth.
 //  2. The run hears of it, by an event: so all that is said of its PEs comes later.
 //  3. All nodes add the job, also those without PEs of it: their processes may connect to it.
 //  4. Its PEs start on all nodes, and the node that has asked is answered.
@@ -51,16 +53,16 @@ func (s *spawns) take(r daemon.SpawnRequest) {
 		a := daemon.SpawnAnswer{Node: r.Node, ID: r.ID}
 		var err error
 		if a.Number, err = s.spawn(c, &r); err != nil {
-			a.Failed = s.explain(err)
+			a.Failed = s.explain(c, err)
 		}
 		c.AnswerSpawn(a)
 	})
 }
 
 // explain names the host of a node's error.
-func (s *spawns) explain(err error) string {
+func (s *spawns) explain(c *Cluster, err error) string {
 	if of := (*nodeError)(nil); errors.As(err, &of) {
-		return s.o.span().Hosts[of.node].Name + ": " + of.err.Error()
+		return s.o.nameOfNode(c, of.node) + ": " + of.err.Error()
 	}
 	return err.Error()
 }
@@ -83,27 +85,130 @@ func (s *spawns) spawn(c *Cluster, r *daemon.SpawnRequest) (number int, err erro
 		err = c.StartJob(j.Number)
 	}
 	if err == nil {
+		err = finishSpawn(c, j.Number)
+	}
+	if err == nil {
 		return j.Number, nil
 	}
+	c.growth.forgetJob(j.Number) // no node that is added is told of it
 	err = errors.Join(err, c.DropJob(j.Number))
 	c.report(daemon.Event{Kind: daemon.Dropped, ID: about})
 	c.remove(j.Number)
 	return 0, err
 }
 
-// layOut gives a job its number, and its PEs their nodes.
+// layOut gives a job its number, and its PEs their nodes. It adds nodes on hosts that have none if the job needs these.
 func (s *spawns) layOut(c *Cluster, r *daemon.SpawnRequest) (*daemon.FurtherJob, error) {
+	for { // each time around there are more nodes
+		j, missing, err := s.tryLayOut(c, r)
+		if err != nil || j != nil {
+			return j, err
+		}
+		if err := c.growth.addNodes(missing); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// tryLayOut does so if all hosts that the job needs have nodes. Otherwise it returns the hosts that have none.
+func (s *spawns) tryLayOut(c *Cluster, r *daemon.SpawnRequest) (j *daemon.FurtherJob, missing []plan.Node, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	homes, err := placeApps(r.Apps, s.o.span().Hosts, c.used(), s.mostOnNode)
+	hosts, used, nodes, err := s.hosts(c, r.Apps)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
+	}
+	homes, err := placeApps(r.Apps, plainHosts(hosts), used, s.mostOnNode)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, at := range slices.Compact(slices.Sorted(slices.Values(homes))) {
+		if at >= nodes {
+			missing = append(missing, hosts[at])
+		}
+	}
+	if missing != nil {
+		return nil, missing, nil
 	}
 	s.last++
-	j := &daemon.FurtherJob{Number: s.last, Parent: r.From, Homes: homes, Apps: r.Apps, Preput: r.Preput}
+	if s.o.Exported != nil && s.o.Layout.IsHere() && slices.ContainsFunc(homes, func(node int) bool { return node > 0 }) {
+		for i := range r.Apps { // their environment is that of a PE of this machine
+			r.Apps[i].Env = s.o.Exported(r.Apps[i].Env)
+		}
+	}
+	j = &daemon.FurtherJob{Number: s.last, Parent: r.From, Homes: homes, Apps: r.Apps, Preput: r.Preput}
+	for i := range nodes {
+		j.Hosts = append(j.Hosts, hosts[i].Host.Name)
+	}
 	_, _ = rand.Read(j.Key[:]) // never fails
 	c.place(j.Number, homes)
-	return j, nil
+	return j, nil, nil
+}
+
+// hosts returns the hosts that a job may use: those of the nodes first, by their index, of which there are some. Used are
+// the PEs that hosts have, -1 for a node that is lost.
+func (s *spawns) hosts(c *Cluster, apps []daemon.SpawnApp) (hosts []plan.Node, used []int, nodes int, err error) {
+	given := &plan.Allocation{Hosts: s.o.span().Hosts}
+	nodes = len(given.Hosts)
+	if c.growth != nil {
+		var spare []plan.Node
+		given.Hosts, spare = c.growth.hostsOf()
+		nodes = len(given.Hosts)
+		hosts = append(make([]plan.Node, nodes), spare...) // says which is this machine
+		given.Hosts = append(given.Hosts, plainHosts(spare)...)
+		if err := s.extend(given, apps); err != nil {
+			return nil, nil, 0, err
+		}
+	}
+	used = append(c.used()[:nodes], make([]int, len(given.Hosts)-nodes)...)
+	for i, h := range given.Hosts {
+		if i == len(hosts) {
+			hosts = append(hosts, plan.Node{Here: c.growth != nil && s.isHere(h.Name)})
+		}
+		hosts[i].Host = h
+	}
+	return hosts, used, nodes, nil
+}
+
+// isHere says whether a host is this machine.
+func (s *spawns) isHere(host string) bool { return s.o.IsHere != nil && s.o.IsHere(host) }
+
+// extend adds the hosts that a request brings along.
+func (s *spawns) extend(given *plan.Allocation, apps []daemon.SpawnApp) error {
+	before := len(given.Hosts)
+	for i := range apps {
+		p := &apps[i].Placing
+		if p.More != "" {
+			list, err := plan.ParseHostList("add-host", p.More)
+			if err != nil {
+				return err
+			}
+			if err := given.Extend(list, false, runtime.NumCPU(), s.isHere); err != nil {
+				return err
+			}
+		}
+		if p.MoreFile.Name != "" {
+			list, err := plan.ParseHostfile("add-hostfile "+p.MoreFile.Name, p.MoreFile.Text)
+			if err != nil {
+				return err
+			}
+			if err := given.Extend(list, true, runtime.NumCPU(), s.isHere); err != nil {
+				return err
+			}
+		}
+	}
+	if len(given.Hosts) > before && s.o.Layout.Allocation.IsOfSlurm() {
+		return fmt.Errorf("host %s is not in %s, want one of its hosts: no daemon can be started elsewhere", given.Hosts[before].Name, plan.SlurmName)
+	}
+	return nil
+}
+
+// plainHosts returns hosts without what else is known of them.
+func plainHosts(nodes []plan.Node) (hosts []plan.Host) {
+	for i := range nodes {
+		hosts = append(hosts, nodes[i].Host)
+	}
+	return hosts
 }
 
 // placeApps returns the index of the node for each PE of some programs, which are placed one after the other. Used are the
@@ -171,18 +276,35 @@ func addSlots(hosts []plan.Host, used []int) {
 	}
 }
 
+// chooseHosts says in the plan's terms which hosts a program may use: what the request says of hosts of the job, otherwise
+// the hosts that it brings along.
+func chooseHosts(app *plan.App, p *daemon.Placing) (err error) {
+	list, from := p.Hosts, "hosts "
+	file, of := p.File, "hostfile "
+	if list == "" && file.Name == "" {
+		list, from, file, of = p.More, "add-host ", p.MoreFile, "add-hostfile "
+	}
+	if list != "" {
+		app.ListFrom = from + list
+		if app.List, err = plan.ParseHostList(strings.TrimSpace(from), list); err != nil {
+			return err
+		}
+	}
+	if file.Name != "" {
+		app.FileFrom = of + file.Name
+		app.File, err = plan.ParseHostfile(app.FileFrom, file.Text)
+	}
+	return err
+}
+
 // setPlacing says in the plan's terms what programs ask for. What one of them says of the order holds for all.
 func setPlacing(job *plan.Job, apps []daemon.SpawnApp) error {
 	var order daemon.Placing // the words that hold for all
 	for i := range apps {
 		a := &apps[i]
 		app := plan.App{PEs: a.NPEs}
-		if a.Placing.Hosts != "" {
-			app.ListFrom = "hosts " + a.Placing.Hosts
-			var err error
-			if app.List, err = plan.ParseHostList("hosts", a.Placing.Hosts); err != nil {
-				return err
-			}
+		if err := chooseHosts(&app, &a.Placing); err != nil {
+			return err
 		}
 		if a.Placing.MapBy != "" {
 			m, err := plan.ParseMapBy(a.Placing.MapBy)

@@ -130,6 +130,9 @@ func (all feeders) credit(node int, c daemon.Credit) {
 		if f.to != daemon.AllReaders {
 			node = 0 // the only one of this stream
 		}
+		if node >= len(f.gone) {
+			continue // a node that was added has no reader
+		}
 		f.mu.Lock()
 		f.underWay[node] -= c.Bytes
 		f.gone[node] = f.gone[node] || c.Gone

@@ -71,11 +71,15 @@ func quote(word string) string {
 // argv returns the command for one node of those with these hosts.
 func (a Agent) argv(node int, hosts []plan.Host) (argv []string, err error) {
 	for i := range hosts {
-		if !a.Logins && (hosts[i].User != "" || hosts[i].Port != 0) {
-			return nil, fmt.Errorf("host %s: a user and a port are for --launch ssh, want the name alone", hosts[i].Name)
+		if err := a.checkLogin(&hosts[i]); err != nil {
+			return nil, err
 		}
 	}
-	host := &hosts[node]
+	return a.fillIn(&hosts[node], node, hosts), nil
+}
+
+// fillIn returns the command for a host, which is one of some.
+func (a Agent) fillIn(host *plan.Host, node int, hosts []plan.Host) (argv []string) {
 	fill := strings.NewReplacer(
 		"{host}", host.Name, "{node}", strconv.Itoa(node), "{hosts}", strings.Join(namesOf(hosts), ","), "{nodes}", strconv.Itoa(len(hosts)),
 	)
@@ -88,7 +92,15 @@ func (a Agent) argv(node int, hosts []plan.Host) (argv []string, err error) {
 		}
 		argv = append(argv, fill.Replace(word))
 	}
-	return argv, nil
+	return argv
+}
+
+// checkLogin refuses a user and a port where the command takes none.
+func (a Agent) checkLogin(host *plan.Host) error {
+	if !a.Logins && (host.User != "" || host.Port != 0) {
+		return fmt.Errorf("host %s: a user and a port are for --launch ssh, want the name alone", host.Name)
+	}
+	return nil
 }
 
 // tailBytes is how much of the last that an agent has written is kept.

@@ -6,54 +6,28 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
 
 	"github.com/goshmem/goshmem/internal/control"
-	"github.com/goshmem/goshmem/internal/courier"
 	"github.com/goshmem/goshmem/internal/daemon"
-	"github.com/goshmem/goshmem/internal/fence"
 	"github.com/goshmem/goshmem/internal/remote"
 	"github.com/goshmem/goshmem/internal/version"
 	"github.com/goshmem/goshmem/internal/wire"
-	"github.com/goshmem/goshmem/pmix/codec"
 )
 
 // nodeDaemon is a process that runs a node for a front end.
 type nodeDaemon struct {
 	link   *control.Link
-	send   func(f wire.Frame) // to the front end
 	server *remote.Server
 	branch branch
 	logger zerolog.Logger
 	over   chan struct{} // closed when the front end is done with the node, or is lost
 	end    sync.Once
-	err    error                       // why the front end is lost; set before over is closed
-	step   atomic.Pointer[daemon.Step] // nil: not started, or the job has one node
+	err    error // why the front end is lost; set before over is closed
 
-	mu   sync.Mutex
-	ways *ways // nil: the job has one node, or the step is not there yet
-	dead []int // nodes that were lost before ways was set
-}
-
-// ways are the ways between the PMIx servers of the nodes.
-type ways struct {
-	fences  *fence.Driver
-	courier *courier.Courier
-}
-
-func (w *ways) take(node int, f wire.Frame) {
-	if node >= 0 {
-		w.fences.Take(node, f)
-	}
-	w.courier.Take(node, f)
-}
-
-func (w *ways) nodeDead(node int) {
-	w.fences.NodeDead(node)
-	w.courier.NodeDead(node)
+	junction junction
 }
 
 // RunDaemon is the work of "oshrun daemon": it reads a Handover, reports itself to the front end and runs a node for it. If
@@ -85,7 +59,8 @@ func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) erro
 		return fmt.Errorf("front end: %w", err)
 	}
 	d.server = remote.NewServer(d.link, d.startStep)
-	d.send, d.branch.send = d.link.Send, d.link.Send
+	d.branch.send = d.link.Send
+	d.junction.send, d.junction.logger = d.link.Send, logger
 	d.link.Start(control.Handler{Take: d.take, Bye: func() { d.finish(nil) }, Lost: d.finish})
 	d.await()
 	d.server.Lost(errors.Join(errors.New("the front end has gone"), d.err))
@@ -136,62 +111,12 @@ func (d *nodeDaemon) finish(err error) {
 func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (daemon.Node, error) {
 	cfg.Surroundings.Adopt()
 	cfg.OwnsChildren = !d.branch.isUsed() // agents are no PEs, and neither are daemons that they leave behind
-	var w *ways
-	if len(cfg.Share.Hosts) > 1 {
-		var err error
-		if w, err = d.openWays(cfg.Share); err != nil {
-			return nil, err
-		}
-		hooks.Remote, hooks.Peers = w.fences, w.courier
-	}
 	hooks.IsOther = d.branch.owns
-	step, err := daemon.Start(cfg, hooks)
+	step, err := d.junction.start(cfg, hooks)
 	if err != nil {
-		return nil, err
-	}
-	if w != nil {
-		d.step.Store(step)
-		w.fences.Start(step.NodeServer())
-		w.courier.Start(step.NodeServer())
+		return nil, err // and not a nil step as a node
 	}
 	return step, nil
-}
-
-// openWays opens the ways to other nodes.
-func (d *nodeDaemon) openWays(s daemon.Share) (*ways, error) {
-	nodeOf := func(p codec.Proc) (node int, ok bool) { return d.homeOf(s, p) }
-	send := func(node int, f wire.Frame) { d.send(relayFrame(node, f)) }
-	fault := func(err error) { d.logger.Error().Err(err).Msg("PMIx between nodes") }
-	var w ways
-	var err error
-	w.fences, err = fence.New(fence.Config{
-		Layout: fence.Layout{Me: s.Node, Nodes: len(s.Hosts), NodeOf: nodeOf}, Send: send, Fault: fault,
-	})
-	if err != nil {
-		return nil, err
-	}
-	w.courier, err = courier.New(courier.Config{Me: s.Node, Nodes: len(s.Hosts), Send: send, Fault: fault})
-	if err != nil {
-		return nil, err
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ways = &w
-	for _, node := range d.dead {
-		w.nodeDead(node)
-	}
-	return &w, nil
-}
-
-// homeOf returns the node of a process: of the first job, or of a job that the step knows.
-func (d *nodeDaemon) homeOf(s daemon.Share, p codec.Proc) (node int, ok bool) {
-	if p.Nspace == s.Name && int64(p.Rank) < int64(len(s.Homes)) {
-		return s.Homes[p.Rank], true
-	}
-	if step := d.step.Load(); step != nil {
-		return step.HomeOf(p)
-	}
-	return 0, false
 }
 
 // take takes a frame of the front end, or of another node by way of it.
@@ -206,24 +131,7 @@ func (d *nodeDaemon) take(f wire.Frame) {
 		d.branch.kill(int(f.Stream))
 		return
 	}
-	d.mu.Lock()
-	w := d.ways
-	if f.Kind == wire.KindNodeDead && w == nil {
-		d.dead = append(d.dead, int(f.Stream))
-	}
-	d.mu.Unlock()
-	switch {
-	case f.Kind == wire.KindNodeDead && w != nil:
-		w.nodeDead(int(f.Stream))
-	case f.Kind == wire.KindRelay && w != nil:
-		node, inner, err := parseRelay(f)
-		if err != nil {
-			d.logger.Error().Err(err).Msg("frame of another node")
-			return
-		}
-		w.take(node, inner)
-	case f.Kind == wire.KindNodeDead, f.Kind == wire.KindRelay: // the step is not there yet
-	default:
+	if !d.junction.take(f) {
 		d.server.Take(f)
 	}
 }

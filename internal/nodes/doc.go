@@ -11,6 +11,9 @@
 // daemon cuts no other one off. Daemons have no links to each other: what one has to say to another
 // one goes by way of the front end (KindRelay).
 //
+// A job may get nodes later, for jobs that its PEs spawn: see root.addNodes. One whose PEs are all in the front end's
+// machine begins without daemons: see local.
+//
 // # The end of a launch agent
 //
 // A launch agent that ends takes its daemon along as a rule: ssh does, and a local agent is the

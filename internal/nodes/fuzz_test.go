@@ -136,18 +136,19 @@ func FuzzMember(f *testing.F) {
 func FuzzDaemon(f *testing.F) {
 	seedFrames(f)
 	f.Fuzz(func(t *testing.T, open byte, b []byte) {
-		d := &nodeDaemon{logger: zerolog.Nop(), over: make(chan struct{}), send: func(wire.Frame) {}}
-		d.branch = branch{send: d.send, over: true}
+		d := &nodeDaemon{logger: zerolog.Nop(), over: make(chan struct{})}
+		send := func(wire.Frame) {}
+		d.branch, d.junction.send = branch{send: send, over: true}, send
 		d.server = remote.NewServer(hole{}, func(daemon.Config, daemon.Hooks) (daemon.Node, error) { return nil, errors.New("no step") })
 		share := daemon.Share{Name: "job", Hosts: []string{"a", "b", "c"}, Homes: []int{0, 1, 2}}
 		if open&1 != 0 {
-			if _, err := d.openWays(share); err != nil {
+			if _, err := d.junction.openWays(share); err != nil {
 				t.Fatal(err)
 			}
 		}
 		framesOf(b, d.take)
 		if open&1 == 0 {
-			if _, err := d.openWays(share); err != nil {
+			if _, err := d.junction.openWays(share); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -18,7 +18,10 @@ type member struct {
 	*remote.Client // nil until joined is closed
 	root           *root
 	index          int
+	local          *local // in this process; nil: a daemon has the node
+	number         int    // by which the daemon reports itself
 	host           string
+	alone          bool          // the agent has started this daemon alone, and after the others
 	parent         *member       // whose daemon starts the agent; nil: the front end does
 	agent          *agentProcess // nil: not started
 
@@ -157,6 +160,10 @@ func (m *member) join(l *control.Link) bool {
 
 // send sends a frame to the daemon, if it has reported itself.
 func (m *member) send(f wire.Frame) {
+	if m.local != nil {
+		m.local.put(f)
+		return
+	}
 	m.mu.Lock()
 	l := m.link
 	m.mu.Unlock()
@@ -221,7 +228,7 @@ func (m *member) lose(err error) bool {
 	if !m.giveUp(err) {
 		return false
 	}
-	m.root.announceLoss(m.index)
+	m.root.announceLoss(m)
 	m.root.cancel(fmt.Errorf("%s: %w", m.host, err))
 	return true
 }
@@ -327,7 +334,7 @@ func (m *member) end() {
 	if l != nil {
 		_ = l.Close(closeWithin) // a daemon that is gone does not say goodbye, and Client.Close has said so
 	}
-	if m.agent != nil && !m.root.cfg.Agent.All {
+	if m.agent != nil && (m.alone || !m.root.cfg.Agent.All) {
 		m.agent.end(m.patience())
 	}
 }

@@ -38,6 +38,10 @@ const (
 	bridgeName = "bridge"
 	holderFD   = 3       // the holder's connection with the front end, its first extra file
 	listening  = "ready" // what the holder sends with the listening socket
+	added      = "added" // what the holder sends when it has started one more daemon; anything else is an error
+
+	mostSaid      = 4 << 10 // bytes of that error
+	mostAddresses = 253     // of nodes
 )
 
 // nodeAddress returns the address of a node, with the length of the network's prefix.
@@ -56,6 +60,7 @@ func NetworkAgent(oshrun string) Agent {
 type network struct {
 	holder *agentProcess
 	conn   *os.File
+	adding sync.Mutex // held while the holder starts one more daemon
 }
 
 // listen listens where daemons find the front end.
@@ -104,6 +109,24 @@ func (n *network) start(ctx context.Context, argv []string) (net.Listener, error
 		return nil, errors.Join(context.Cause(ctx), err)
 	}
 	return socket, nil
+}
+
+// addHost has the holder start one more daemon, and returns when it has.
+func (n *network) addHost(handover []byte) (*agentProcess, error) {
+	n.adding.Lock()
+	defer n.adding.Unlock()
+	err := xunix.SendFDs(n.conn, handover, nil)
+	var said []byte
+	if err == nil {
+		said, _, err = xunix.RecvFDs(n.conn, mostSaid, 0)
+	}
+	if err != nil || len(said) == 0 {
+		return nil, errors.Join(errors.New("the holder of the network of emulated nodes has ended"), err)
+	}
+	if string(said) != added {
+		return nil, errors.New(string(said))
+	}
+	return n.holder, nil
 }
 
 // close ends a holder that has got no handover.
@@ -166,7 +189,7 @@ func HoldNetwork() error {
 	if err != nil {
 		return err
 	}
-	return runHosts(h)
+	return runHosts(h, conn)
 }
 
 // sendSocket sends the front end a socket that listens at the bridge.
@@ -184,8 +207,9 @@ func sendSocket(conn *os.File) error {
 	return xunix.SendFDs(conn, []byte(listening), []int{int(f.Fd())})
 }
 
-// runHosts starts the daemons of a handover's hosts, or none of them, and returns when all have ended.
-func runHosts(h Handover) error {
+// runHosts starts the daemons of a handover's hosts, or none of them, and those that are wanted later. It returns when
+// all have ended.
+func runHosts(h Handover, conn *os.File) error {
 	runtime.LockOSThread() // until the end of the process: the kernel kills the daemons when this thread ends
 	if err := xunix.DropAmbientRights(); err != nil {
 		return err
@@ -195,10 +219,10 @@ func runHosts(h Handover) error {
 		return fmt.Errorf("path of oshrun: %w", err)
 	}
 	var daemons []*exec.Cmd
-	for node := range h.Hosts {
+	for node, host := range h.Hosts {
 		var d *exec.Cmd
-		if d, err = startHost(self, node, h); err != nil {
-			err = fmt.Errorf("%s: %w", h.Hosts[node], err)
+		if d, err = startHost(self, host, node, h); err != nil {
+			err = fmt.Errorf("%s: %w", host, err)
 			break
 		}
 		daemons = append(daemons, d)
@@ -208,24 +232,74 @@ func runHosts(h Handover) error {
 			_ = d.Process.Kill() // it may have ended
 		}
 	}
-	return errors.Join(err, waitForAll(daemons))
+	more := make(chan []byte)
+	if err == nil {
+		go receiveHosts(conn, more)
+	}
+	return errors.Join(err, waitForAll(daemons, more, func(packet []byte) (*exec.Cmd, error) {
+		d, err := startMore(self, packet)
+		said := added
+		if err != nil {
+			text := err.Error()
+			said = text[:min(len(text), mostSaid)]
+		}
+		return d, errors.Join(err, xunix.SendFDs(conn, []byte(said), nil))
+	}))
 }
 
-// waitForAll waits for daemons. Each is reaped when it ends: the front end removes the files of a killed daemon only
-// if that does not run any more. The front end has learned of an end by its connection, and learns from the error that
-// there may be files.
-func waitForAll(daemons []*exec.Cmd) error {
-	errs := make([]error, len(daemons))
-	var ends sync.WaitGroup
-	for i, d := range daemons {
-		ends.Go(func() { errs[i] = d.Wait() })
+// receiveHosts passes on handovers of further hosts, until the front end has gone or this process ends.
+func receiveHosts(conn *os.File, to chan<- []byte) {
+	for {
+		packet, _, err := xunix.RecvFDs(conn, handoverBytes, 0)
+		if err != nil || len(packet) == 0 {
+			return
+		}
+		to <- packet
 	}
-	ends.Wait()
+}
+
+// startMore starts the daemon of one more host.
+func startMore(oshrun string, packet []byte) (*exec.Cmd, error) {
+	h, err := ReadHandover(bytes.NewReader(packet))
+	if err == nil && len(h.Hosts) != 1 {
+		err = fmt.Errorf("handover with %d hosts, want one", len(h.Hosts))
+	}
+	if err == nil {
+		err = checkAddress(h.Node)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return startHost(oshrun, h.Hosts[0], h.Node, h)
+}
+
+// waitForAll waits for daemons, and starts those that are wanted meanwhile. Each is reaped when it ends: the front end
+// removes the files of a killed daemon only if that does not run any more. The front end has learned of an end by its
+// connection, and learns from the error that there may be files.
+func waitForAll(daemons []*exec.Cmd, more <-chan []byte, start func(packet []byte) (*exec.Cmd, error)) error {
+	var errs []error
+	ends := make(chan error)
+	wait := func(d *exec.Cmd) { go func() { ends <- d.Wait() }() }
+	for _, d := range daemons {
+		wait(d)
+	}
+	for running := len(daemons); running > 0; {
+		select {
+		case err := <-ends:
+			running--
+			errs = append(errs, err)
+		case packet := <-more:
+			if d, _ := start(packet); d != nil { // the front end has the error
+				running++
+				wait(d)
+			}
+		}
+	}
 	return errors.Join(errs...)
 }
 
 // startHost starts the daemon of a node, which waits for its handover until its host is connected.
-func startHost(oshrun string, node int, h Handover) (*exec.Cmd, error) {
+func startHost(oshrun, host string, node int, h Handover) (*exec.Cmd, error) {
 	stdin, handover, err := os.Pipe()
 	if err != nil {
 		return nil, err
@@ -239,7 +313,7 @@ func startHost(oshrun string, node int, h Handover) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = xunix.ConnectHost(d.Process.Pid, h.Hosts[node], nodeAddress(node), bridgeName, fmt.Sprintf("port%d", node))
+	err = xunix.ConnectHost(d.Process.Pid, host, nodeAddress(node), bridgeName, fmt.Sprintf("port%d", node))
 	if err == nil {
 		h.Node, h.Hosts = node, nil
 		_, err = handover.Write(h.Append(nil))

@@ -55,26 +55,26 @@ type Starter struct{ Config }
 // Check returns nil: the nodes have the programs.
 func (s Starter) Check(*daemon.Config) error { return nil }
 
-// Start starts the daemons of a layout, and a step in each of them.
+// Start starts the daemons of a layout, and a step in each of them. If the layout grows, the first node is a launch.Adder.
 func (s Starter) Start(ctx context.Context, l launch.Span, cfg daemon.Config, hooks func(node int) daemon.Hooks) ([]launch.Node, error) {
-	ours := hooks(0) // for what is said of no node in particular
-	r := &root{cfg: s.Config, secret: control.NewSecret(), hosts: l.Hosts, here: l.Here, logger: ours.Logger, notice: ours.Notice, failed: make(chan struct{}), over: make(chan struct{})}
-	for i := range l.Hosts {
-		r.members = append(r.members, &member{root: r, index: i, host: l.Hosts[i].Name, joined: make(chan struct{}), holds: 1})
+	if l.Local {
+		n, err := s.startLocal(l, cfg, hooks)
+		if err != nil {
+			return nil, err
+		}
+		return []launch.Node{n}, nil
 	}
+	r := s.newRoot(l, hooks)
 	r.plantTree()
-	r.open = len(r.members)
 	ctx, r.cancel = context.WithCancelCause(ctx)
 	defer r.cancel(nil)
 	go r.awaitKill(l.Kill)
-	r.board = courier.NewRoot(len(r.members), func(node int, f wire.Frame) {
-		r.members[node].send(relayFrame(courier.ToRoot, f))
-	})
 	err := r.startDaemons(ctx)
 	if err != nil {
 		r.giveUp(err) // there is no step that could close
 	} else {
-		err = r.startSteps(ctx, r.share(l), cfg, hooks)
+		r.step = stepConfig{cfg: cfg, share: r.share(l), hooks: hooks}
+		err = r.startSteps(ctx)
 	}
 	if err == nil && !s.Emulated { // whose nodes are this machine
 		r.compare(cfg.Apps)
@@ -82,11 +82,16 @@ func (s Starter) Start(ctx context.Context, l launch.Span, cfg daemon.Config, ho
 	if err != nil {
 		return nil, errors.Join(err, r.each(context.Background(), len(r.members), nil, (*member).closeRest))
 	}
-	nodes := make([]launch.Node, len(r.members))
-	for i, m := range r.members {
+	return nodesOf(r.members), nil
+}
+
+// nodesOf returns members as the front end's launch has them.
+func nodesOf(members []*member) []launch.Node {
+	nodes := make([]launch.Node, len(members))
+	for i, m := range members {
 		nodes[i] = m
 	}
-	return nodes, nil
+	return nodes
 }
 
 // root is the front end's side of a job of several nodes.
@@ -96,7 +101,7 @@ type root struct {
 	hosts    []plan.Host
 	here     []bool // by index of the node: its host is this machine; may be shorter
 	listener *control.Listener
-	members  []*member
+	step     stepConfig // of all nodes
 	logger   zerolog.Logger
 	notice   func(text string)       // takes what the user should know
 	cancel   context.CancelCauseFunc // ends the start; the first cause is what the user is told
@@ -104,11 +109,33 @@ type root struct {
 	over     chan struct{}           // closed when the last daemon is ended
 	board    *courier.Root           // published data of PMIx clients
 
-	mu     sync.Mutex
-	open   int             // members whose daemons are not ended; at 0 the listener is closed
-	agents []*agentProcess // that were started
-	killed bool            // no agent is started any more
-	flat   bool            // a daemon could not start the agent of another: the front end starts all that are left
+	growing  sync.Mutex // held while nodes are added
+	mu       sync.Mutex
+	members  []*member       // by index of the node; some may be added, see team
+	numbered []*member       // by the number that the daemon says when it reports itself: members, and those that did not become any
+	open     int             // members whose daemons are not ended; at 0 the listener is closed
+	agents   []*agentProcess // that were started
+	killed   bool            // no agent is started any more
+	flat     bool            // a daemon could not start the agent of another: the front end starts all that are left
+}
+
+// stepConfig is what the steps of all nodes have in common.
+type stepConfig struct {
+	cfg   daemon.Config
+	share daemon.Share // without Node
+	hooks func(node int) daemon.Hooks
+}
+
+// newMember returns the member of a host.
+func (r *root) newMember(index, number int, host string) *member {
+	return &member{root: r, index: index, number: number, host: host, joined: make(chan struct{}), holds: 1}
+}
+
+// team returns the members that there are now.
+func (r *root) team() []*member {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clip(r.members)
 }
 
 // share describes the job to its nodes. Each gets its own index.
@@ -117,23 +144,14 @@ func (r *root) share(l launch.Span) daemon.Share {
 	_, _ = rand.Read(random[:]) // never fails
 	return daemon.Share{
 		Name: "goshmem-" + hex.EncodeToString(random[16:]), Key: [16]byte(random[:16]),
-		Hosts: namesOf(l.Hosts), Homes: l.Homes, Emulated: r.cfg.Emulated,
+		Hosts: namesOf(l.Hosts), Homes: l.Homes, Emulated: r.cfg.Emulated, Grows: l.Grows,
 	}
 }
 
 // startDaemons starts the daemons of all nodes, and returns when each has reported itself. The first that fails ends the
 // start. Others that fail soon after it are told as well.
 func (r *root) startDaemons(ctx context.Context) (err error) {
-	listening := control.ListenConfig{
-		Secret: r.secret, Self: r.identity(), Addrs: r.cfg.Addrs, Ports: r.cfg.Ports,
-		Limits: control.Limits{Lease: r.cfg.Lease, Return: min(returnWithin, r.cfg.Lease)}, Accept: r.accept, Report: r.notice,
-	}
-	if r.cfg.Stdio {
-		r.listener, err = control.NewListener(listening, nil)
-	} else {
-		r.listener, err = r.cfg.Agent.listen(ctx, listening)
-	}
-	if err != nil {
+	if err = r.listen(ctx); err != nil {
 		return err
 	}
 	start := func(m *member) error { return m.startDaemon(ctx) }
@@ -217,7 +235,7 @@ func (r *root) awaitKill(wanted <-chan struct{}) {
 		return
 	}
 	r.cancel(errKilled)
-	for _, m := range r.members {
+	for _, m := range r.team() {
 		m.kill(errKilled)
 	}
 	r.mu.Lock()
@@ -230,7 +248,7 @@ func (r *root) awaitKill(wanted <-chan struct{}) {
 
 // giveUp ends what waits for any node.
 func (r *root) giveUp(err error) {
-	for _, m := range r.members {
+	for _, m := range r.team() {
 		m.giveUp(err)
 	}
 }
@@ -267,29 +285,37 @@ func (r *root) identity() control.Identity {
 }
 
 // startSteps starts the step of each node.
-func (r *root) startSteps(ctx context.Context, share daemon.Share, cfg daemon.Config, hooks func(node int) daemon.Hooks) error {
-	cfg.Terminal = false // it is not the terminal of the daemons
-	cfg.Surroundings = daemon.SurroundingsHere(r.logger)
+func (r *root) startSteps(ctx context.Context) error {
+	r.step.cfg.Terminal = false // it is not the terminal of the daemons
+	r.step.cfg.Surroundings = daemon.SurroundingsHere(r.logger)
 	stop := context.AfterFunc(ctx, func() { r.giveUp(context.Cause(ctx)) }) // ends all requests
 	defer stop()
-	return r.each(ctx, len(r.members), nil, func(m *member) error {
-		cfg := cfg
-		cfg.Share = share
-		cfg.Share.Node = m.index
-		if err := m.Start(cfg, hooks(m.index)); err != nil {
-			return fmt.Errorf("%s: %w", m.host, err)
-		}
-		return nil
-	})
+	return r.each(ctx, len(r.members), nil, func(m *member) error { return m.startStep(&r.step) })
 }
 
-// each calls f for all members, some at a time, and returns their errors, see joinByKind. No call begins once the context
-// has ended, whose cause is the error then, or stop is closed.
+// startStep starts the step of the node.
+func (m *member) startStep(s *stepConfig) error {
+	cfg := s.cfg
+	cfg.Share = s.share
+	cfg.Share.Node = m.index
+	if err := m.Start(cfg, s.hooks(m.index)); err != nil {
+		return fmt.Errorf("%s: %w", m.host, err)
+	}
+	return nil
+}
+
+// each calls f for all members, some at a time, see eachOf.
 func (r *root) each(ctx context.Context, atATime int, stop <-chan struct{}, f func(m *member) error) error {
-	errs := make([]hostError, len(r.members))
+	return eachOf(ctx, r.team(), atATime, stop, f)
+}
+
+// eachOf calls f for some members, some of them at a time, and returns their errors, see joinByKind. No call begins once
+// the context has ended, whose cause is the error then, or stop is closed.
+func eachOf(ctx context.Context, members []*member, atATime int, stop <-chan struct{}, f func(m *member) error) error {
+	errs := make([]hostError, len(members))
 	slots := make(chan struct{}, atATime)
 	var calls sync.WaitGroup
-	for i, m := range r.members {
+	for i, m := range members {
 		select {
 		case slots <- struct{}{}:
 		case <-stop:
@@ -327,10 +353,13 @@ func isClosed(c <-chan struct{}) bool {
 // accept takes the link of a daemon that reports itself.
 func (r *root) accept(l *control.Link) (control.Handler, error) {
 	node := l.Peer().Node
-	if node < 0 || int(node) >= len(r.members) {
-		return control.Handler{}, fmt.Errorf("node %d reports itself, want one from 0 to %d", node, len(r.members)-1)
+	r.mu.Lock()
+	numbered := r.numbered
+	r.mu.Unlock()
+	if node < 0 || int(node) >= len(numbered) {
+		return control.Handler{}, fmt.Errorf("node %d reports itself, want one from 0 to %d", node, len(numbered)-1)
 	}
-	m := r.members[node]
+	m := numbered[node]
 	if !m.join(l) {
 		return control.Handler{}, fmt.Errorf("node %d reports itself twice", node)
 	}
@@ -348,26 +377,31 @@ func (r *root) relay(from int, f wire.Frame) error {
 		return r.board.Take(from, inner)
 	case courier.ToEveryone:
 		f := relayFrame(from, inner)
-		for _, m := range r.members {
+		for _, m := range r.team() {
 			if m.index != from {
 				m.send(f)
 			}
 		}
 		return nil
 	}
-	if to < 0 || to >= len(r.members) || to == from {
-		return fmt.Errorf("node %d has a frame for node %d, want another one from 0 to %d", from, to, len(r.members)-1)
+	members := r.team()
+	if to < 0 || to >= len(members) || to == from {
+		return fmt.Errorf("node %d has a frame for node %d, want another one from 0 to %d", from, to, len(members)-1)
 	}
-	r.members[to].send(relayFrame(from, inner))
+	members[to].send(relayFrame(from, inner))
 	return nil
 }
 
 // announceLoss tells the other nodes that a node is lost.
-func (r *root) announceLoss(node int) {
-	r.board.NodeDead(node)
-	for _, m := range r.members {
-		if m.index != node {
-			m.send(wire.Frame{Kind: wire.KindNodeDead, Stream: uint32(node)})
+func (r *root) announceLoss(node *member) {
+	members := r.team()
+	if node.index >= len(members) || members[node.index] != node {
+		return // a host that did not become a node
+	}
+	r.board.NodeDead(node.index)
+	for _, m := range members {
+		if m != node {
+			m.send(wire.Frame{Kind: wire.KindNodeDead, Stream: uint32(node.index)})
 		}
 	}
 }
@@ -390,7 +424,7 @@ func (r *root) leave() {
 	}
 	r.cfg.Agent.network.close()
 	close(r.over)
-	if r.cfg.Emulated && slices.ContainsFunc(r.members, (*member).wasKilled) {
+	if r.cfg.Emulated && slices.ContainsFunc(r.team(), (*member).wasKilled) {
 		daemon.RemoveStale(r.logger) // on other machines the next daemon does it
 	}
 }
@@ -398,10 +432,13 @@ func (r *root) leave() {
 // endShared ends the agent that has started all daemons.
 func (r *root) endShared() {
 	patience := closeWithin
-	for _, m := range r.members {
+	for _, m := range r.team() {
 		patience = min(patience, m.patience())
 	}
-	for _, agent := range r.agents { // one at most
+	r.mu.Lock()
+	agents := r.agents
+	r.mu.Unlock()
+	for _, agent := range agents { // one, and those of added nodes, which have ended
 		agent.end(patience)
 	}
 }

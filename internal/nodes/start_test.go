@@ -44,7 +44,7 @@ func TestStart(t *testing.T) {
 // allAgent starts all daemons by one script, which ends when they have ended and some words are done.
 func allAgent(t *testing.T, then string) Agent {
 	handover := filepath.Join(t.TempDir(), "handover")
-	a := shellAgent(t, fmt.Sprintf(`cat > %[1]s; hosts={hosts}; IFS=,; for n in $hosts; do SLURMD_NODENAME=$n "$@" < %[1]s & done; wait; %[2]s`, handover, then))
+	a := shellAgent(t, fmt.Sprintf(`h=%[1]s.$$; cat > $h; hosts={hosts}; IFS=,; for n in $hosts; do SLURMD_NODENAME=$n "$@" < $h & done; wait; %[2]s`, handover, then))
 	a.All = true
 	return a
 }

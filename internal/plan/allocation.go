@@ -15,6 +15,9 @@ type Allocation struct {
 	Emulated bool
 }
 
+// IsOfSlurm says whether the hosts are those of a job of Slurm, which has no others.
+func (a *Allocation) IsOfSlurm() bool { return a.From == SlurmName }
+
 // Slots returns how many slots all hosts have.
 func (a *Allocation) Slots() (sum int) {
 	for i := range a.Hosts {
@@ -24,15 +27,15 @@ func (a *Allocation) Slots() (sum int) {
 }
 
 // Emulated returns hosts that this machine plays, node0, node1 and so on, with slots for some PEs, divided
-// as evenly as it goes.
+// as evenly as it goes. Each has one at least: jobs that PEs spawn may run where there is no PE.
 func Emulated(nodes, pes int) (*Allocation, error) {
-	if nodes < 1 || nodes > maxHosts || pes < nodes || pes > maxPEs {
-		return nil, fmt.Errorf("%d emulated nodes for %d PEs, want from 1 to %d nodes, and PEs from one on each to %d", nodes, pes, maxHosts, maxPEs)
+	if nodes < 1 || nodes > maxHosts || pes < 1 || pes > maxPEs {
+		return nil, fmt.Errorf("%d emulated nodes for %d PEs, want from 1 to %d nodes, and from 1 to %d PEs", nodes, pes, maxHosts, maxPEs)
 	}
 	a := &Allocation{From: "emulation", Emulated: true, Hosts: make([]Host, nodes)}
 	for i := range a.Hosts {
-		a.Hosts[i] = Host{Name: fmt.Sprintf("node%d", i), Slots: pes / nodes}
-		if i < pes%nodes {
+		a.Hosts[i] = Host{Name: fmt.Sprintf("node%d", i), Slots: max(1, pes/nodes)}
+		if pes > nodes && i < pes%nodes {
 			a.Hosts[i].Slots++
 		}
 	}
@@ -211,6 +214,16 @@ func (j *Job) merge(a *Allocation, x *hostIndex, list []Entry, isFile bool) erro
 		return fmt.Errorf("%s: want at most %d hosts", from, maxHosts)
 	}
 	return nil
+}
+
+// Extend adds the hosts of a list, or of a file, that are not in the allocation. One that is there has at least the slots
+// that are written. IsHere says whether a name is this machine's; processors are the slots of hosts of a file without.
+func (a *Allocation) Extend(list []Entry, isFile bool, processors int, isHere func(host string) bool) error {
+	x := newHostIndex(isHere)
+	for i := range a.Hosts {
+		x.add(a.Hosts[i].Name, i)
+	}
+	return (&Job{Processors: processors, IsHere: isHere}).merge(a, x, list, isFile)
 }
 
 // addDetails takes over what h does not say.

@@ -67,7 +67,7 @@ type Job struct {
 	IsHere      func(host string) bool // says whether a name is this machine's
 }
 
-// Node is a host that has PEs.
+// Node is a host of a job.
 type Node struct {
 	Host Host
 	Here bool  // the host is this machine
@@ -78,6 +78,7 @@ type Node struct {
 type Layout struct {
 	Allocation Allocation
 	Nodes      []Node // those with PEs, in the order of their lowest PE
+	Spare      []Node // those without: spawned jobs may run on them
 	Homes      []int  // by PE: the index of its node
 	Counts     []int  // by program: how many PEs it has
 	Block      bool   // each node's PEs have consecutive numbers
@@ -193,6 +194,11 @@ func (l *layouter) finish(out *Layout) {
 		out.Homes[pe] = number[at] - 1
 		n := &out.Nodes[number[at]-1]
 		n.PEs = append(n.PEs, pe)
+	}
+	for at, n := range number {
+		if n == 0 {
+			out.Spare = append(out.Spare, Node{Host: l.all.Hosts[at], Here: at == l.index.here})
+		}
 	}
 	out.Block = !slices.ContainsFunc(out.Nodes, func(n Node) bool { return n.PEs[len(n.PEs)-1]-n.PEs[0] >= len(n.PEs) })
 }

@@ -74,6 +74,7 @@ func codeShare(c *wire.Coder, v *daemon.Share) {
 	wire.List(c, &v.Homes, wire.Integer)
 	wire.Integer(c, &v.Node)
 	c.Bool(&v.Emulated)
+	c.Bool(&v.Grows)
 }
 
 func codeApp(c *wire.Coder, v *daemon.App) {

@@ -19,8 +19,16 @@ func codeSpawnApp(c *wire.Coder, v *daemon.SpawnApp) {
 	c.String(&v.Search)
 	c.String(&v.WrittenDir)
 	c.String(&v.Placing.Hosts)
+	c.String(&v.Placing.More)
+	codePlacingFile(c, &v.Placing.File)
+	codePlacingFile(c, &v.Placing.MoreFile)
 	c.String(&v.Placing.MapBy)
 	c.String(&v.Placing.RankBy)
+}
+
+func codePlacingFile(c *wire.Coder, v *daemon.PlacingFile) {
+	c.String(&v.Name)
+	c.String(&v.Text)
 }
 
 func codePreput(c *wire.Coder, v *daemon.Preput) {
@@ -43,6 +51,7 @@ func codeFurtherJob(c *wire.Coder, v *daemon.FurtherJob) {
 	c.String(&v.Parent.Nspace)
 	wire.Integer(c, &v.Parent.Rank)
 	wire.List(c, &v.Homes, wire.Integer)
+	wire.List(c, &v.Hosts, codeString)
 	wire.List(c, &v.Apps, codeSpawnApp)
 	wire.List(c, &v.Preput, codePreput)
 }

@@ -62,7 +62,7 @@ func TestFurtherJobs(t *testing.T) {
 	}
 	got := f.noted()
 	for _, want := range []string{
-		"add {Number:3 Key:[0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0] Parent:.0 Homes:[1 0] Apps:[] Preput:[]}", "start 3", "end 2", "drop 3", "answer {Node:0 ID:7 Number:0 Failed:no}",
+		"add {Number:3 Key:[0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0] Parent:.0 Homes:[1 0] Hosts:[] Apps:[] Preput:[]}", "start 3", "end 2", "drop 3", "answer {Node:0 ID:7 Number:0 Failed:no}",
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("calls %q, want %q among them", got, want)

@@ -93,6 +93,7 @@ const (
 	KindStartAgent                      // a daemon is to start the launch agent of another node, which is the stream
 	KindKillAgent                       // it is to kill that agent
 	KindAgentEnded                      // that agent has ended, and how
+	KindNodes                           // the job has more nodes: the stream is how many
 )
 
 const (

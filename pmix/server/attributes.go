@@ -109,7 +109,9 @@ var supported = map[string][]attribute{
 // placing lists the directives of PMIx_Spawn that say where processes run. On one node there is nothing to choose.
 var placing = []attribute{
 	{"PMIX_HOST", codec.KeyHost, codec.TypeString, "hosts, with commas between and perhaps with slots: a:2,b"},
-	{"PMIX_ADD_HOST", codec.KeyAddHost, codec.TypeString, "the same: hosts that the job has already"},
+	{"PMIX_ADD_HOST", codec.KeyAddHost, codec.TypeString, "the same, also hosts that the job does not have yet"},
+	{"PMIX_HOSTFILE", codec.KeyHostfile, codec.TypeString, "a file of hosts: on each line a host, perhaps with slots=N"},
+	{"PMIX_ADD_HOSTFILE", codec.KeyAddHostfile, codec.TypeString, "the same, also hosts that the job does not have yet"},
 	{"PMIX_MAPBY", codec.KeyMapBy, codec.TypeString, "order in which hosts are filled: slot, node, ppr:N:node"},
 	{"PMIX_RANKBY", codec.KeyRankBy, codec.TypeString, "order in which processes are numbered: slot or node"},
 	{"PMIX_PPR", codec.KeyPPR, codec.TypeString, "number of processes on each host: N:node"},

@@ -1,0 +1,176 @@
+package nodes
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/plan"
+)
+
+// on returns hosts for nodes.
+func on(names ...string) (hosts []plan.Node) {
+	for _, name := range names {
+		hosts = append(hosts, plan.Node{Host: plan.Host{Name: name}})
+	}
+	return hosts
+}
+
+// growing starts a job of two nodes that may get more.
+func growing(t *testing.T, agent Agent) (*job, launch.Adder) {
+	t.Helper()
+	j := newJob(t, 2, agent)
+	j.layout.Grows = true
+	j.begin()
+	return j, j.member(0)
+}
+
+// add adds nodes, which are closed at the end of the test.
+func (j *job) add(to launch.Adder, hosts ...string) []launch.Node {
+	j.t.Helper()
+	added, err := to.AddNodes(j.t.Context(), on(hosts...))
+	if err != nil {
+		j.t.Fatal(err)
+	}
+	j.t.Cleanup(func() {
+		for _, n := range added {
+			_ = n.Close() // tests that want no error look for themselves
+		}
+	})
+	return added
+}
+
+// Nodes are added to a job, run a further job with the others, and end.
+func TestAddNodes(t *testing.T) {
+	t.Parallel()
+	for name, agent := range map[string]Agent{"local": LocalAgent(oshrun(t)), "all": allAgent(t, "")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j, to := growing(t, agent)
+			added := append(j.add(to, "more0", "more1"), j.add(to, "last")...)
+			all := append(j.nodes[:2:2], added...)
+			further := daemon.FurtherJob{
+				Number: 1, Key: [16]byte{1}, Homes: []int{4, 1}, Hosts: []string{"node0", "node1", "more0", "more1", "last"},
+				Apps: []daemon.SpawnApp{{App: daemon.App{NPEs: 2, Program: "/bin/true", Name: "true"}}},
+			}
+			for i, n := range all {
+				if err := n.AddJob(further); err != nil {
+					t.Errorf("node %d: %v", i, err)
+				}
+			}
+			for _, i := range further.Homes {
+				if err := all[i].StartJob(1); err != nil {
+					t.Errorf("node %d: %v", i, err)
+				}
+				for e := (daemon.Event{}); e.Kind != daemon.Exited; {
+					select {
+					case e = <-all[i].Events():
+					case <-time.After(patience):
+						t.Fatalf("node %d does not tell of the end of its PE", i)
+					}
+				}
+			}
+			for i, n := range all {
+				if err := n.Close(); err != nil {
+					t.Errorf("node %d: %v", i, err)
+				}
+			}
+		})
+	}
+}
+
+// If one daemon fails, the job keeps the nodes that it had, and the host may be tried again.
+func TestAddNodesFails(t *testing.T) {
+	t.Parallel()
+	j, to := growing(t, shellAgent(t, `case {host} in bad) exit 9;; esac; exec "$@"`))
+	nodes, err := to.AddNodes(t.Context(), on("good", "bad"))
+	if nodes != nil || err == nil || !strings.Contains(err.Error(), "daemon on bad") || !strings.Contains(err.Error(), "exit status 9") {
+		t.Errorf("nodes %v, error %v, want none and the error of host bad", nodes, err)
+	}
+	added := j.add(to, "good")
+	if i := added[0].(*member).index; i != 2 { //nolint:forcetypeassert // all are
+		t.Errorf("the next node has index %d, want 2", i)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	over := errors.New("the job is over")
+	cancel(over)
+	if nodes, err := to.AddNodes(ctx, on("late")); nodes != nil || !errors.Is(err, over) {
+		t.Errorf("nodes %v, error %v, want none and %v", nodes, err, over)
+	}
+}
+
+// New nodes hear of nodes that were lost, and a new node that is lost is lost to all.
+func TestAddedNodeIsLost(t *testing.T) {
+	t.Parallel()
+	j, to := growing(t, LocalAgent(oshrun(t)))
+	added := j.add(to, "more0")
+	m, ok := added[0].(*member)
+	if !ok {
+		t.Fatalf("a node is a %T", added[0])
+	}
+	m.agent.kill()
+	for e := (daemon.Event{}); e.Kind != daemon.NodeLost; {
+		select {
+		case e = <-m.Events():
+		case <-time.After(patience):
+			t.Fatal("nobody tells of the loss")
+		}
+	}
+	j.add(to, "more1")
+	if nodes, err := to.AddNodes(t.Context(), on("more0")); err == nil || len(nodes) != 1 || !strings.Contains(err.Error(), "different names") {
+		t.Errorf("nodes %v, error %v: want one that its step refuses, as it has the name of another", nodes, err)
+	}
+}
+
+// A job whose nodes have ended gets none.
+func TestAddNodesTooLate(t *testing.T) {
+	t.Parallel()
+	j, to := growing(t, LocalAgent(oshrun(t)))
+	for _, n := range j.nodes {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if nodes, err := to.AddNodes(t.Context(), on("late")); nodes != nil || !errors.Is(err, errOver) {
+		t.Errorf("nodes %v, error %v, want none and %v", nodes, err, errOver)
+	}
+}
+
+// A job begins in this process, without a daemon, and gets nodes all the same.
+func TestAddNodesToLocal(t *testing.T) {
+	t.Parallel()
+	j := newJob(t, 1, LocalAgent(oshrun(t)))
+	j.layout.Grows, j.layout.Local = true, true
+	j.begin()
+	to, ok := j.nodes[0].(launch.Adder)
+	if !ok {
+		t.Fatalf("the node is a %T, want one that adds others", j.nodes[0])
+	}
+	all := append(j.nodes[:1:1], j.add(to, "more0", "more1")...)
+	further := daemon.FurtherJob{
+		Number: 1, Key: [16]byte{1}, Homes: []int{0, 2}, Hosts: []string{"node0", "more0", "more1"},
+		Apps: []daemon.SpawnApp{{App: daemon.App{NPEs: 2, Program: "/bin/true", Name: "true"}}},
+	}
+	for i, n := range all {
+		if err := n.AddJob(further); err != nil {
+			t.Errorf("node %d: %v", i, err)
+		}
+	}
+	for _, i := range further.Homes {
+		if err := all[i].StartJob(1); err != nil {
+			t.Errorf("node %d: %v", i, err)
+		}
+	}
+	for i, n := range all {
+		if err := n.Close(); err != nil {
+			t.Errorf("node %d: %v", i, err)
+		}
+	}
+	if nodes, err := to.AddNodes(t.Context(), on("late")); nodes != nil || !errors.Is(err, errOver) {
+		t.Errorf("nodes %v, error %v, want none and %v", nodes, err, errOver)
+	}
+}
