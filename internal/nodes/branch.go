@@ -75,7 +75,7 @@ func (b *branch) owns(pid int) bool {
 
 // report tells the front end how an agent has ended.
 func (b *branch) report(node int, agent *agentProcess, err error) {
-	end := agentEnd{Said: agent.said.String()}
+	end := agentEnd{Said: agent.said.String(), BySignal: endedBySignal(err)}
 	if err != nil {
 		end.How = err.Error()
 	}

@@ -52,7 +52,7 @@ func (m *member) startDaemon(ctx context.Context) error {
 		}
 		if !m.root.isFlat() {
 			err := m.startFar(ctx, h.Append(nil))
-			if err == nil || ctx.Err() != nil {
+			if err == nil || ctx.Err() != nil || endedBySignal(err) {
 				return err
 			}
 			m.root.flatten(m.parent.host, err)

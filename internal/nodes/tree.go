@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
+	"syscall"
 
 	"github.com/goshmem/goshmem/internal/wire"
 )
@@ -14,7 +16,8 @@ import (
 // daemon of its own machine itself, by Config.Here.
 //
 // Nodes often cannot start anything on each other: the keys of ssh are where the user is. The first agent that fails at a
-// daemon makes the tree flat: the front end starts that daemon itself, and all that are left.
+// daemon makes the tree flat: the front end starts that daemon itself, and all that are left. An agent that a signal ends
+// was started, and its end is that of the start, as if the front end had started it.
 
 // plantTree gives each member its parent.
 func (r *root) plantTree() {
@@ -121,19 +124,43 @@ func (o *agentOrder) code(c *wire.Coder) {
 
 // agentEnd is the body of KindAgentEnded.
 type agentEnd struct {
-	How  string // empty: with status 0
-	Said string
+	How      string // empty: with status 0
+	BySignal bool
+	Said     string
 }
 
 // err returns how the agent has ended as an error.
 func (e *agentEnd) err() error {
-	if e.How == "" {
+	switch {
+	case e.How == "":
 		return nil
+	case e.BySignal:
+		return &signalError{e.How}
 	}
 	return errors.New(e.How)
 }
 
 func (e *agentEnd) code(c *wire.Coder) {
 	c.String(&e.How)
+	c.Bool(&e.BySignal)
 	c.String(&e.Said)
+}
+
+// signalError says that a signal has ended an agent on another node.
+type signalError struct{ how string }
+
+// Error returns how the agent has ended.
+func (e *signalError) Error() string { return e.how }
+
+// endedBySignal says whether the error of an agent is that a signal has ended it.
+func endedBySignal(err error) bool {
+	if _, far := errors.AsType[*signalError](err); far {
+		return true
+	}
+	exit, near := errors.AsType[*exec.ExitError](err)
+	if !near {
+		return false
+	}
+	status, ok := exit.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled()
 }

@@ -214,6 +214,22 @@ func TestFallback(t *testing.T) {
 	}
 }
 
+// An agent that a signal ends was started: it ends the start, wherever it ran. The front end does not start another one.
+func TestAgentKilledInTree(t *testing.T) {
+	t.Parallel()
+	for name, node := range map[string]string{"of the front end": "1", "of another daemon": "4"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			again := filepath.Join(t.TempDir(), "again")
+			script := fmt.Sprintf(`if test {node} = %s && ! test -e %[2]s; then touch %[2]s; kill -9 $$; fi; exec "$@"`, node, again)
+			err := newTree(t, shellAgent(t, script)).start(t.Context())
+			if err == nil || !strings.Contains(err.Error(), "node"+node+", started by") || !strings.Contains(err.Error(), "signal: killed") {
+				t.Errorf("got %v, want the end of the agent of node %s by a signal", err, node)
+			}
+		})
+	}
+}
+
 // A start that fails at a leaf leaves no agent behind.
 func TestFailureInTree(t *testing.T) {
 	t.Parallel()
