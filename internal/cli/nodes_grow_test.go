@@ -204,11 +204,14 @@ func TestSpawnElsewhere(t *testing.T) {
 	t.Run("environment", func(t *testing.T) {
 		t.Parallel()
 		dir := t.TempDir()
-		j := prepare(t, slices.Concat(base, []string{"--bind-to", "core", "-x", "COLOR=red", "--wdir", dir, spawner(t), "2", "sh", "-c", `echo "$PMIX_HOSTNAME $COLOR $PWD $DISPLAY"`})...)
+		j := prepare(t, slices.Concat(base, []string{"--bind-to", "core", "-x", "COLOR=red", "--wdir", dir, spawner(t), "2", "sh", "-c", `echo "$PMIX_HOSTNAME $COLOR $PWD $DISPLAY $(umask) $(ulimit -Sn)"`})...)
 		j.cmd.Env = append(j.cmd.Environ(), "DISPLAY=of-this-machine")
+		j.cmd.Args = append([]string{"sh", "-c", `umask 027 && ulimit -Sn 500 && exec "$0" "$@"`, j.cmd.Path}, j.cmd.Args[1:]...)
+		j.cmd.Path = "/bin/sh"
 		j.begin()
 		j.expect(0)
-		want := []string{"node1 red " + dir + " ", "node1 red " + dir + " ", "spawn: well"}
+		line := "node1 red " + dir + "  0027 500"
+		want := []string{line, line, "spawn: well"}
 		if got := lines(j.stdout.String()); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
 		}

@@ -143,7 +143,7 @@ func TestEmulatedSpawnLosesNode(t *testing.T) {
 			status, words = 3, append(words, "2 of 4 PEs failed:", "PE 1.1 (pid ", "was lost with its node, node1")
 		}
 		j := start(t, args...)
-		j.ready(2)
+		j.readLines(3) // of both jobs: the spawn is over
 		daemons := childrenThatRun(j.cmd.Process.Pid, "daemon", "--stdin")
 		at := slices.IndexFunc(daemons, func(pid int) bool { return len(childrenThatRun(pid, goOn)) == 0 })
 		check(t, syscall.Kill(daemons[at], syscall.SIGKILL))

@@ -176,6 +176,9 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 		}
 	}
 	if layout.IsHere() && layout != nil && len(layout.Spare) > 0 {
+		if err := f.setLaunch(); err != nil {
+			return nil, err
+		}
 		f.setSpare(o)
 	}
 	if err := f.setHabits(o); err != nil || o.DryRun {

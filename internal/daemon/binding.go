@@ -53,8 +53,9 @@ func (c *Config) assignPlaces() (report []Bound, err error) {
 		return nil, nil
 	}
 	pes := c.Share.neighbors()
-	if len(pes) == 0 {
-		return nil, nil // the node is there for spawned jobs
+	if len(pes) == 0 { // the node is there for spawned jobs, which use these processors
+		_, _, err := (&Binding{CPUs: c.Binding.CPUs}).Assign(1, false)
+		return nil, err
 	}
 	machine, places, err := c.Binding.Assign(len(pes), false)
 	if err != nil || machine == nil {

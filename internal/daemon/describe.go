@@ -17,6 +17,9 @@ func (c *Config) describeNode(r *Report) {
 		return
 	}
 	r.Processors = xunix.Processors()
+	if !c.Share.hasOthers() {
+		return // there is no other file of a program
+	}
 	r.Programs = make([]string, len(c.Apps))
 	first := 0
 	for i := range c.Apps {

@@ -33,7 +33,10 @@ type Share struct {
 func (s *Share) isGiven() bool { return s != nil && len(s.Hosts) > 0 }
 
 // spans says whether the job has several nodes, or may get them.
-func (s *Share) spans() bool { return s.isGiven() && (len(s.Hosts) > 1 || s.Grows) }
+func (s *Share) spans() bool { return s.hasOthers() || s.isGiven() && s.Grows }
+
+// hasOthers says whether the job has several nodes.
+func (s *Share) hasOthers() bool { return s.isGiven() && len(s.Hosts) > 1 }
 
 // mostLoading is how many emulated nodes may each load the best watch of processes: that takes some 70 ms of a processor.
 const mostLoading = 2

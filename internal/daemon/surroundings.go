@@ -42,7 +42,7 @@ func (st *starter) surround(p *localPE) {
 			st.logger.Warn().Err(err).Stringer("pe", p.id).Uint64("has", got).Uint64("wanted", most).Msg("limit of open files")
 		}
 	}
-	if p.job.share.spans() {
+	if p.job.share.hasOthers() {
 		if err := xunix.RaiseOOMScore(p.pid, oomScore); err != nil {
 			st.logger.Warn().Err(err).Stringer("pe", p.id).Msg("the kernel may take the daemon for lack of memory, not this PE")
 		}

@@ -146,7 +146,10 @@ func (r *run) interrupted(s os.Signal) {
 	switch sig, ok := s.(syscall.Signal); {
 	case !ok:
 	case sig == xunix.SIGTSTP:
+		r.hold()
 		xunix.StopSelf()
+	case sig == xunix.SIGCONT:
+		r.cluster.Go()
 	case ends(sig):
 		if !r.ending {
 			r.ending, r.status = true, StatusSignal+int(sig)

@@ -3,6 +3,7 @@ package launch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -184,7 +185,12 @@ func (g *growth) addNodes(hosts []plan.Node) error {
 		}
 		return errEnding
 	}
-	errs := collectErrors(nodes, func(_ int, n Node) error { return g.tell(n, jobs) })
+	errs := collectErrors(nodes, func(i int, n Node) error {
+		if err := g.tell(n, jobs); err != nil {
+			return fmt.Errorf("%s: %w", hosts[i].Host.Name, err)
+		}
+		return nil
+	})
 	if err = errors.Join(err, joinErrors(errs)); err != nil {
 		return &hostsError{err}
 	}

@@ -133,11 +133,16 @@ func (r *run) halt() {
 	}
 	r.stop.look = nil
 	r.cluster.Stop()
+	r.hold()
+	r.clock.pause()
+	xunix.StopSelf()
+}
+
+// hold has the nodes wait for this process, which is about to be stopped.
+func (r *run) hold() {
 	if err := r.cluster.Hold(); err != nil {
 		r.out.message("stopped for longer than --lease, this job will end: %v", err)
 	}
-	r.clock.pause()
-	xunix.StopSelf()
 }
 
 // resume lets the PEs go on.

@@ -63,9 +63,9 @@ func (r *root) addNodes(ctx context.Context, hosts []plan.Node) ([]launch.Node, 
 	defer stop()
 	err = eachOf(context.Background(), added, len(added), nil, func(m *member) error {
 		err := m.startStep(&r.step)
-		if err != nil {
+		if err != nil { // the cluster hears of the loss, and closes the node
 			m.lose(err)
-			err = errors.Join(err, m.closeRest())
+			m.abort()
 		}
 		return err
 	})

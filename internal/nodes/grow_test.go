@@ -121,9 +121,20 @@ func TestAddedNodeIsLost(t *testing.T) {
 		}
 	}
 	j.add(to, "more1")
-	if nodes, err := to.AddNodes(t.Context(), on("more0")); err == nil || len(nodes) != 1 || !strings.Contains(err.Error(), "different names") {
-		t.Errorf("nodes %v, error %v: want one that its step refuses, as it has the name of another", nodes, err)
+	nodes, err := to.AddNodes(t.Context(), on("more0"))
+	if err == nil || len(nodes) != 1 || !strings.Contains(err.Error(), "different names") {
+		t.Fatalf("nodes %v, error %v: want one that its step refuses, as it has the name of another", nodes, err)
 	}
+	refused := nodes[0]
+	select {
+	case e := <-refused.Events():
+		if e.Kind != daemon.NodeLost {
+			t.Errorf("the refused node tells of %v, want its loss", e.Kind)
+		}
+	case <-time.After(patience):
+		t.Error("nobody tells of the loss of a refused node")
+	}
+	_ = refused.Close() // it says that the node is lost
 }
 
 // A job whose nodes have ended gets none.

@@ -44,7 +44,10 @@ func (s Starter) startLocal(l launch.Span, cfg daemon.Config, hooks func(node in
 		}
 	}
 	r.step = stepConfig{cfg: cfg, share: r.share(l), hooks: hooks}
-	r.step.cfg.Terminal, r.step.cfg.Places, r.step.cfg.Binding = false, nil, daemon.Binding{} // they are this machine's
+	r.step.cfg.Terminal, r.step.cfg.Places = false, nil // they are this machine's
+	r.step.cfg.Binding = daemon.Binding{CPUs: cfg.Binding.CPUs}
+	// Before the step begins: it would take the child that is looked at for one of its own. This process has them already.
+	r.step.cfg.Surroundings = daemon.SurroundingsHere(r.logger)
 	cfg.Share = r.step.share
 	ours.IsOther, ours.SharesChildren = r.ownsAgent, r.hasAgents
 	go n.deliver()

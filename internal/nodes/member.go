@@ -276,6 +276,11 @@ func (m *member) giveUp(err error) bool {
 // kill ends at once what runs of the node.
 func (m *member) kill(err error) {
 	m.giveUp(err)
+	m.abort()
+}
+
+// abort breaks the link. The daemon, which dials again, is refused and ends.
+func (m *member) abort() {
 	m.mu.Lock()
 	l := m.link
 	m.mu.Unlock()

@@ -270,7 +270,11 @@ func startMore(oshrun string, packet []byte) (*exec.Cmd, error) {
 	if err != nil {
 		return nil, err
 	}
-	return startHost(oshrun, h.Hosts[0], h.Node, h)
+	d, err := startHost(oshrun, h.Hosts[0], h.Node, h)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", h.Hosts[0], err)
+	}
+	return d, err
 }
 
 // waitForAll waits for daemons, and starts those that are wanted meanwhile. Each is reaped when it ends: the front end
