@@ -146,7 +146,7 @@ func (r *run) interrupted(s os.Signal) {
 	switch sig, ok := s.(syscall.Signal); {
 	case !ok:
 	case sig == xunix.SIGTSTP:
-		r.hold()
+		holdNodes(r)
 		xunix.StopSelf()
 	case sig == xunix.SIGCONT:
 		r.cluster.Go()

@@ -133,13 +133,13 @@ func (r *run) halt() {
 	}
 	r.stop.look = nil
 	r.cluster.Stop()
-	r.hold()
+	holdNodes(r)
 	r.clock.pause()
 	xunix.StopSelf()
 }
 
-// hold has the nodes wait for this process, which is about to be stopped.
-func (r *run) hold() {
+// holdNodes has the nodes wait for this process, which is about to be stopped.
+func holdNodes(r *run) {
 	if err := r.cluster.Hold(); err != nil {
 		r.out.message("stopped for longer than --lease, this job will end: %v", err)
 	}
