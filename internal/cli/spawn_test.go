@@ -63,13 +63,17 @@ func TestSpawnFails(t *testing.T) {
 	orphan := t.TempDir() + "/orphan"
 	check(t, os.WriteFile(orphan, []byte("#!/no/such/interpreter\n"), 0o700))
 	start(t, "-n", "1", orphan).expect(4, "start PE 0: ", orphan, "its interpreter")
+	at, tooMany := "spawn for PE 0: ", "number of processes 2000"
+	if *someNodes > 0 { // the front end lays the PEs out, and names the node that does not take them
+		at, tooMany = at+"node", "more PEs on node0 than a node takes"
+	}
 	for args, words := range map[string][]string{
-		"1 no-such-program":   {`spawn for PE 0: program "no-such-program"`},
-		"1 ./no-such-program": {"spawn for PE 0: program: ", "no-such-program"},
-		"2000 true":           {"number of processes 2000", "at most 1024"},
-		"1 " + garbage:        {"spawn for PE 0: start PE 1.0: "},
-		"1 " + orphan:         {"spawn for PE 0: start PE 1.0: ", "its interpreter"},
-		"3 sleep 1000 , 2 sleep 1000 , 1 " + garbage: {"spawn for PE 0: start PE 1.5: "},
+		"1 no-such-program":   {at, `program "no-such-program"`},
+		"1 ./no-such-program": {at, "program: ", "no-such-program"},
+		"2000 true":           {tooMany, "at most 1024"},
+		"1 " + garbage:        {at, "start PE 1.0: "},
+		"1 " + orphan:         {at, "start PE 1.0: ", "its interpreter"},
+		"3 sleep 1000 , 2 sleep 1000 , 1 " + garbage: {at, "start PE 1.5: "},
 	} {
 		j := start(t, append([]string{"-n", "1", spawner(t)}, strings.Fields(args)...)...)
 		j.expect(0, words...)
