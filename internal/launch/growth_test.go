@@ -54,16 +54,7 @@ func newGrowing(t *testing.T, recovers bool, add func(ctx context.Context, hosts
 	}
 	cluster := NewCluster([]Node{adder{s.a, add}}, []int{0})
 	startGrowth(cluster, p.o.span(), p.o.spare())
-	out, err := newPrinter(&p.o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.run = newRun(&p.o, cluster, out)
-	s.further.begin(cluster)
-	t.Cleanup(func() {
-		_ = s.run.cluster.Close() // fakes have no errors
-		_ = out.close()
-	})
+	s.begin(p, cluster)
 	return s, c
 }
 

@@ -112,17 +112,23 @@ func newSpawning(t *testing.T) *spawning {
 	s := &spawning{T: t, a: newFake(0, 1), b: newFake(1, 1), further: &spawns{o: &p.o, mostOnNode: 8}}
 	s.a.answered = make(chan daemon.SpawnAnswer, 8)
 	c := NewCluster([]Node{s.a, s.b}, []int{0, 1})
+	s.begin(p, c)
+	return s
+}
+
+// begin begins the run of a cluster, and ends it with the test.
+func (s *spawning) begin(p *play, c *Cluster) {
+	s.Helper()
 	out, err := newPrinter(&p.o)
 	if err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
 	s.run = newRun(&p.o, c, out)
 	s.further.begin(c)
-	t.Cleanup(func() {
+	s.Cleanup(func() {
 		_ = s.run.cluster.Close() // fakes have no errors
 		_ = out.close()
 	})
-	return s
 }
 
 // ask asks for a job of n PEs on behalf of node 0, and handles the event of the run.

@@ -238,6 +238,17 @@ func (p *agentProcess) finish(err error) {
 	})
 }
 
+// runsAs says whether the agent runs as a process of this machine with that number. After its end the number may be that
+// of another process.
+func (p *agentProcess) runsAs(pid int) bool {
+	select {
+	case <-p.ended:
+		return false
+	default:
+		return p.pid == pid
+	}
+}
+
 // failure returns what is to be said of an agent that has ended before its time.
 func (p *agentProcess) failure() error {
 	err := p.err

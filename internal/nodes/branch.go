@@ -62,12 +62,8 @@ func (b *branch) owns(pid int) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, agent := range b.agents {
-		select {
-		case <-agent.ended: // its number may be that of another process
-		default:
-			if agent.pid == pid {
-				return true
-			}
+		if agent.runsAs(pid) {
+			return true
 		}
 	}
 	return false

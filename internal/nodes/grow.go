@@ -129,7 +129,7 @@ func (r *root) startAgentOf(m *member, host *plan.Node) (*agentProcess, error) {
 	h := r.handover(m.number)
 	if r.cfg.Agent.network != nil {
 		h.Hosts = []string{host.Host.Name}
-		return r.cfg.Agent.network.addHost(h.Append(nil))
+		return r.cfg.Agent.network.addHost(h.Append(nil), r.cfg.Within)
 	}
 	by, at := r.cfg.Agent, host.Host
 	if host.Here && r.cfg.Here.Command != nil {

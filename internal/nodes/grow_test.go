@@ -10,6 +10,7 @@ import (
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/internal/plan"
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // on returns hosts for nodes.
@@ -57,11 +58,7 @@ func TestAddNodes(t *testing.T) {
 				Number: 1, Key: [16]byte{1}, Homes: []int{4, 1}, Hosts: []string{"node0", "node1", "more0", "more1", "last"},
 				Apps: []daemon.SpawnApp{{App: daemon.App{NPEs: 2, Program: "/bin/true", Name: "true"}}},
 			}
-			for i, n := range all {
-				if err := n.AddJob(further); err != nil {
-					t.Errorf("node %d: %v", i, err)
-				}
-			}
+			addJob(t, all, further)
 			for _, i := range further.Homes {
 				if err := all[i].StartJob(1); err != nil {
 					t.Errorf("node %d: %v", i, err)
@@ -151,6 +148,16 @@ func TestAddNodesTooLate(t *testing.T) {
 	}
 }
 
+// addJob makes a job known on nodes.
+func addJob(t *testing.T, nodes []launch.Node, j daemon.FurtherJob) {
+	t.Helper()
+	for i, n := range nodes {
+		if err := n.AddJob(j); err != nil {
+			t.Errorf("node %d: %v", i, err)
+		}
+	}
+}
+
 // A job begins in this process, without a daemon, and gets nodes all the same.
 func TestAddNodesToLocal(t *testing.T) {
 	t.Parallel()
@@ -166,11 +173,7 @@ func TestAddNodesToLocal(t *testing.T) {
 		Number: 1, Key: [16]byte{1}, Homes: []int{0, 2}, Hosts: []string{"node0", "more0", "more1"},
 		Apps: []daemon.SpawnApp{{App: daemon.App{NPEs: 2, Program: "/bin/true", Name: "true"}}},
 	}
-	for i, n := range all {
-		if err := n.AddJob(further); err != nil {
-			t.Errorf("node %d: %v", i, err)
-		}
-	}
+	addJob(t, all, further)
 	for _, i := range further.Homes {
 		if err := all[i].StartJob(1); err != nil {
 			t.Errorf("node %d: %v", i, err)
@@ -183,5 +186,26 @@ func TestAddNodesToLocal(t *testing.T) {
 	}
 	if nodes, err := to.AddNodes(t.Context(), on("late")); nodes != nil || !errors.Is(err, errOver) {
 		t.Errorf("nodes %v, error %v, want none and %v", nodes, err, errOver)
+	}
+}
+
+// A holder of a network that does not answer ends no spawn's wait but by the time for it. Its late answer is nobody's.
+func TestSilentHolder(t *testing.T) {
+	t.Parallel()
+	here, there, err := xunix.PacketPair()
+	if err != nil {
+		t.Skipf("no socket pairs: %v", err)
+	}
+	defer here.Close()
+	defer there.Close()
+	n := &network{conn: here}
+	if _, err := n.addHost([]byte("handover"), 10*time.Millisecond); !errors.Is(err, errSilent) || !strings.Contains(err.Error(), "10ms (--launch-timeout)") {
+		t.Errorf("got %v, want %v, and within what time", err, errSilent)
+	}
+	if err := xunix.SendFDs(there, []byte(added), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.addHost([]byte("handover"), patience); !errors.Is(err, errSilent) {
+		t.Errorf("got %v after the late answer, want %v", err, errSilent)
 	}
 }

@@ -114,12 +114,8 @@ func (r *root) ownsAgent(pid int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, agent := range r.agents {
-		select {
-		case <-agent.ended: // its number may be that of another process
-		default:
-			if agent.pid == pid {
-				return true
-			}
+		if agent.runsAs(pid) {
+			return true
 		}
 	}
 	return false

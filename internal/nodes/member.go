@@ -103,9 +103,7 @@ func (m *member) awaitDaemon(ctx context.Context, agent *agentProcess, within ti
 // closes its connection. One whose agent was cut off, or has left it to itself, does not: then the node goes on.
 func (m *member) watchAgent(agent *agentProcess) {
 	<-agent.ended
-	m.mu.Lock()
-	l := m.link
-	m.mu.Unlock()
+	l := m.linkNow()
 	late := time.NewTimer(returnWithin)
 	defer late.Stop()
 	for broken := l.Broken(); ; broken = l.Broken() {
@@ -164,9 +162,7 @@ func (m *member) send(f wire.Frame) {
 		m.local.put(f)
 		return
 	}
-	m.mu.Lock()
-	l := m.link
-	m.mu.Unlock()
+	l := m.linkNow()
 	if l != nil {
 		l.Send(f)
 	}
@@ -175,12 +171,17 @@ func (m *member) send(f wire.Frame) {
 // holdAtMost is how long a daemon may take to say that it will wait for the front end.
 const holdAtMost = 5 * time.Second
 
+// linkNow returns the link to the daemon; nil: it has not reported itself.
+func (m *member) linkNow() *control.Link {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.link
+}
+
 // Hold has the daemon wait for the front end, which is about to be stopped. It returns when the daemon does so or the
 // node is lost.
 func (m *member) Hold() error {
-	m.mu.Lock()
-	l := m.link
-	m.mu.Unlock()
+	l := m.linkNow()
 	if l == nil {
 		return nil
 	}
@@ -192,9 +193,7 @@ func (m *member) Hold() error {
 
 // Go says that the front end goes on.
 func (m *member) Go() {
-	m.mu.Lock()
-	l := m.link
-	m.mu.Unlock()
+	l := m.linkNow()
 	if l != nil {
 		l.Go()
 	}
@@ -281,9 +280,7 @@ func (m *member) kill(err error) {
 
 // abort breaks the link. The daemon, which dials again, is refused and ends.
 func (m *member) abort() {
-	m.mu.Lock()
-	l := m.link
-	m.mu.Unlock()
+	l := m.linkNow()
 	if l != nil {
 		l.Abort()
 	}
@@ -333,9 +330,7 @@ func (m *member) release() {
 
 // end ends the daemon.
 func (m *member) end() {
-	m.mu.Lock()
-	l := m.link
-	m.mu.Unlock()
+	l := m.linkNow()
 	if l != nil {
 		_ = l.Close(closeWithin) // a daemon that is gone does not say goodbye, and Client.Close has said so
 	}

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/goshmem/goshmem/internal/control"
 	"github.com/goshmem/goshmem/internal/daemon"
@@ -61,7 +62,11 @@ type network struct {
 	holder *agentProcess
 	conn   *os.File
 	adding sync.Mutex // held while the holder starts one more daemon
+	silent bool       // it has not answered in time; guarded by adding
 }
+
+// errSilent is the error of a holder that is there, and does not answer.
+var errSilent = errors.New("the holder of the network of emulated nodes does not answer")
 
 // listen listens where daemons find the front end.
 func (a Agent) listen(ctx context.Context, cfg control.ListenConfig) (*control.Listener, error) {
@@ -112,13 +117,23 @@ func (n *network) start(ctx context.Context, argv []string) (net.Listener, error
 }
 
 // addHost has the holder start one more daemon, and returns when it has.
-func (n *network) addHost(handover []byte) (*agentProcess, error) {
+func (n *network) addHost(handover []byte, within time.Duration) (*agentProcess, error) {
 	n.adding.Lock()
 	defer n.adding.Unlock()
-	err := xunix.SendFDs(n.conn, handover, nil)
+	if n.silent {
+		return nil, errSilent
+	}
+	err := n.conn.SetDeadline(time.Now().Add(within))
+	if err == nil {
+		err = xunix.SendFDs(n.conn, handover, nil)
+	}
 	var said []byte
 	if err == nil {
 		said, _, err = xunix.RecvFDs(n.conn, mostSaid, 0)
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		n.silent = true // an answer that comes later would be taken for that of the next host
+		return nil, fmt.Errorf("%w within %v (--launch-timeout)", errSilent, within)
 	}
 	if err != nil || len(said) == 0 {
 		return nil, errors.Join(errors.New("the holder of the network of emulated nodes has ended"), err)
