@@ -306,7 +306,7 @@ func TestHostsThatDiffer(t *testing.T) {
 		j.expectUnread(0)
 		return j.stderr.String()
 	}
-	const differ = "oshrun: program /proc/self/cwd/program on b.invalid is not the one that is on a.invalid: their files differ\n"
+	const differ = "oshrun: program /proc/self/cwd/program differs between hosts: on b.invalid it is another file than on a.invalid; copy one build to all of them\n"
 	if said := run("/proc/self/cwd/program", "--host", "a.invalid,b.invalid"); said != differ {
 		t.Errorf("said %q, want %q", said, differ)
 	}
@@ -317,7 +317,7 @@ func TestHostsThatDiffer(t *testing.T) {
 		t.Skip("one processor: no host can have fewer")
 	}
 	agent := filepath.Join(script(t, "agent", `case $1 in b.invalid) shift; exec taskset -c 0 "$@"; esac; shift; exec "$@"`), "agent")
-	want := fmt.Sprintf("oshrun: host b.invalid: its slots are taken to be %d, the processors of this machine, and it has 1 for the job; written slots count: --host b.invalid:1\n", most)
+	want := fmt.Sprintf("oshrun: host b.invalid: oshrun took it to have %d processors, as this machine has, but it has 1 for the job; to use these: --host b.invalid:1\n", most)
 	launch := []string{"--launch", "exec:" + agent + " {host}", "-n", strconv.Itoa(2 * most)}
 	for said, words := range map[string][]string{want: {"--hostfile", hosts}, "": {"--hostfile", hosts, "-N", strconv.Itoa(most)}} {
 		if got := run("./program", append(launch, words...)...); got != said {

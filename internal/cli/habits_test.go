@@ -123,7 +123,7 @@ var usual = map[string][][2]string{
 		{"-np 2 --leave-session-attached ./a", "--np 2 ./a"},
 		{"-np 2 --report-uri - ./a", "--np 2 --report-uri - ./a"},
 		{"-np 2 --nolocal ./a", "! --nolocal leaves no host out hint: --host"},
-		{"-np 2 --add-host a ./a", "! --add-host keeps the hosts hint:"},
+		{"-np 2 --add-host a ./a", "! --add-host takes the hosts hint:"},
 		{"-np 2 --preload-binary --prefix /opt ./a", "--np 2 --only-here=--preload-binary --prefix /opt ./a"},
 		{"-np 2 --tv ./a", "! --tv hint: --debug 3"},
 		{"-np 2 --debug 1 ./a", "--np 2 --debug 1 ./a"},

@@ -211,7 +211,7 @@ func TestDataInterface(t *testing.T) {
 	}
 	for bad, want := range map[string]string{
 		"--emulate 2:netns -n 2 --data-interface ib0":            `node0: --data-interface ib0: there is no interface "ib0"; this machine has lo, eth0; and 1 more of the same kind: node1`,
-		"--emulate 2:netns -n 2 --data-interface 192.168.0.0/16": "node0: --data-interface 192.168.0.0/16: no interface of 192.168.0.0/16 is up with an address: lo has [",
+		"--emulate 2:netns -n 2 --data-interface 192.168.0.0/16": "node0: --data-interface 192.168.0.0/16: no interface that is up has an address in 192.168.0.0/16: lo has [",
 		"-n 1 --data-interface no-such-one":                      `--data-interface no-such-one: there is no interface "no-such-one"; this machine has lo`,
 	} {
 		j := start(t, append(strings.Fields(bad), "echo", "ran")...)

@@ -55,15 +55,15 @@ const (
 
 func (f *nodeFlags) registerNodes(fs *pflag.FlagSet) {
 	fs.StringVar(&f.emulate, "emulate", "", "let this machine stand for `N` nodes, node0 and so on: a daemon for each, as on a cluster;\nN:netns: each with a network and a host name of its own")
-	fs.StringVar(&f.launch, "launch", "", "how daemons are started on other hosts: `ssh`; srun, the default in a job of Slurm;\nlocal: here, this machine stands for all hosts; exec:COMMAND, to which the daemon's\ncommand is appended, and in which {host} is the host; quotes are as in a shell")
+	fs.StringVar(&f.launch, "launch", "", "how daemons are started on other hosts: `ssh`; srun, the default in a job of Slurm;\nlocal: on this machine, which stands for all hosts; exec:COMMAND, to which the daemon's\ncommand is appended, and in which {host} is the host; quotes are as in a shell")
 	fs.StringVar(&f.launchTimeout, "launch-timeout", "30", "how long a daemon may take to report itself: seconds, or 90s, 5m")
 	fs.IntVar(&f.launchRadix, "launch-radix", defaultRadix, "how many daemons oshrun starts by itself, and each daemon of others: `N`; not with srun, which starts all")
 	fs.BoolVar(&f.launchFlat, "launch-flat", false, "let oshrun start all daemons by itself: where nodes have no ssh to each other")
 	fs.StringVar(&f.prefix, "prefix", "", "where oshrun is on other hosts: `DIR`/bin/oshrun; by default where it is here")
 	fs.StringVar(&f.network, "interface", "", "let daemons use this `network` alone: eth0, or 10.0.0.0/8")
-	fs.StringVar(&f.data, "data-interface", "", "let PEs reach those of other hosts by this `network` alone: ib0, or\n10.0.0.0/8. Sets what Open MPI, UCX and libfabric read, where the user has not")
+	fs.StringVar(&f.data, "data-interface", "", "let PEs reach PEs on other hosts by this `network` alone: ib0, or 10.0.0.0/8;\nsets variables of Open MPI, UCX and libfabric that are not set")
 	fs.StringVar(&f.portRange, "port-range", "", "listen at a port of `LOW-HIGH` alone")
-	fs.StringVar(&f.control, "control", controlTCP, "how daemons talk to oshrun: `tcp`; stdio: by the standard input and output of what starts them,\nwhere hosts do not reach this machine; not with srun")
+	fs.StringVar(&f.control, "control", controlTCP, "how daemons talk to oshrun: `tcp`; stdio: by standard input and output of the command that starts them,\nfor hosts that cannot reach this machine; not with srun or --emulate N:netns")
 	fs.StringVar(&f.lease, "lease", "10", "how long a node may be out of reach before it is lost: seconds, or 30s, 1m")
 }
 
@@ -170,13 +170,19 @@ func (f *nodeFlags) setData(o *launch.Options) error {
 	return nil
 }
 
-// setSpare lets a job whose PEs are all on this machine spawn on hosts without PEs. If no daemon could be started there, it
-// spawns on this machine alone: most jobs spawn nothing, and are not to fail for that.
-func (f *nodeFlags) setSpare(o *launch.Options) {
-	if err := f.setStarter(o); err != nil {
+// setSpare lets a job whose PEs are all on this machine spawn on hosts without PEs. A wrong option is an error. If this
+// machine cannot start daemons there, the job spawns on this machine alone: most jobs spawn nothing, and are not to fail
+// for that.
+func (f *nodeFlags) setSpare(o *launch.Options) error {
+	err := f.setStarter(o)
+	if _, wrong := errors.AsType[*usageError](err); wrong {
+		return err
+	}
+	if err != nil {
 		o.Starter = nil
 	}
 	o.Exported = nodes.Exported
+	return nil
 }
 
 // radix returns how many daemons each daemon starts; 0: none.

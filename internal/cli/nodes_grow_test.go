@@ -40,8 +40,8 @@ func TestEmulatedSpawnOnFreeHosts(t *testing.T) {
 	}
 	for request, words := range map[string]string{
 		"1 host node7":              "host node7, want one of the hosts of this job: node0, node1, node2",
-		"1 hostfile nowhere":        `file of hosts "nowhere": open ` + dir + "/nowhere: no such file",
-		"1 hostfile .":              "is no regular file",
+		"1 hostfile nowhere":        `hostfile "nowhere": open ` + dir + "/nowhere: no such file",
+		"1 hostfile .":              "is not a regular file",
 		"1 add-hostfile " + program: "add-hostfile " + program + ": line 1",
 		"1 add-host me@node7":       "host node7: a user and a port are for --launch ssh",
 	} {
@@ -105,7 +105,7 @@ func TestEmulatedSpawnWithoutDaemon(t *testing.T) {
 			}
 			j := start(t, "--host", "node0,node1:4", "--launch", agentScript(t, x.script), "--launch-timeout", timeout, "-n", "1", "sh", "-c",
 				`"$0" "$@" && "$0" "$@"`, spawner(t), "2", "true")
-			j.expect(0, "spawn for PE 0: a node for the job: daemon on node1", x.words)
+			j.expect(0, "spawn for PE 0: start a daemon for the spawned job: daemon on node1", x.words)
 			if got := lines(j.stdout.String()); len(got) != 2 || got[0] != got[1] || !strings.Contains(got[0], "FAILED") {
 				t.Errorf("output %q, want an error of each spawn", got)
 			}

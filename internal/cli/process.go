@@ -31,7 +31,7 @@ func (f *processFlags) registerProcesses(fs *pflag.FlagSet) {
 	fs.StringVar(&f.mapBy, "map-by", "", "`core`: PEs go to the cores one by one, and are bound to them; likewise\nhwthread, l3cache, numa, socket: in turn; slot, the default: in order, bound to\nmore than a core in equal blocks, neighbors together. On several hosts, these\nfill the slots of one host after the other; node: one PE on each host in turn;\nppr:N:node: N on each; seq: one on each line of --hostfile")
 	fs.BoolVar(&f.report, "report-bindings", false, "say at the start where each PE runs")
 	fs.BoolVar(&f.stacks, "stacks", false, "when --timeout is over, or on SIGQUIT (Ctrl-\\), print the stacks of all\ngoroutines of the PEs that are Go programs")
-	fs.StringVar(&f.pprof, "pprof", "", "write a CPU and a heap profile of each PE to `DIR`/pe.N.cpu.pprof and\npe.N.heap.pprof when it ends; names of PEs of spawned job J begin with job.J.\nOne that is killed leaves none; oshrun says\nwhich PEs have left none, and why. Each host has those of its own PEs")
+	fs.StringVar(&f.pprof, "pprof", "", "write a CPU and a heap profile of each PE to `DIR`/pe.N.cpu.pprof and\npe.N.heap.pprof when it ends; names of PEs of spawned job J begin with job.J.\nOne that is killed leaves none; oshrun says\nwhich PEs have left none, and why. Each host keeps the profiles of\nits own PEs")
 	fs.StringVar(&f.stats, "stats", "", "print at the end what each PE has used, as a table, or, as\n--stats=`json:FILE`, write it to a file; oshrun help stats")
 	fs.Lookup("stats").NoOptDefVal = statsAlone
 	fs.StringVar(&f.debug, "debug", "", "let these `PEs` (3, or 0,2-4) wait for a debugger before their program begins, and\nsay how to attach one; --timeout then does not count, and no timeout reports\nthem; docs/debugging.md")

@@ -175,11 +175,10 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 			return nil, err
 		}
 	}
-	if layout.IsHere() && layout != nil && len(layout.Spare) > 0 {
-		if err := f.setLaunch(); err != nil {
+	if layout.HasSpare() {
+		if err := errors.Join(f.setLaunch(), f.setSpare(o)); err != nil {
 			return nil, err
 		}
-		f.setSpare(o)
 	}
 	if err := f.setHabits(o); err != nil || o.DryRun {
 		return o, err

@@ -12,7 +12,7 @@ type signalRow struct {
 var signalRows = []signalRow{
 	{"INT, TERM, HUP, QUIT", "go to the PEs and end the job; those that have not ended after 0.75 s are killed"},
 	{"INT, a second time", "kills all PEs at once"},
-	{"TSTP", "as Ctrl-Z: stops the PEs and then oshrun; PEs that handle it get it and have 0.25 s; no time of --timeout or --lease passes"},
+	{"TSTP", "as Ctrl-Z: stops the PEs and then oshrun; PEs that handle it get it and have 0.25 s; --timeout and --lease do not count meanwhile, once the PEs run"},
 	{"CONT", "lets all go on"},
 	{"USR1, USR2, WINCH", "go to the PEs"},
 	{"KILL", "ends oshrun, and the kernel all that is in the PEs' process groups. PEs on other nodes end with their daemons, which notice it at once or after --lease"},

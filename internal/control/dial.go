@@ -254,25 +254,28 @@ func (d *dialer) race(ctx context.Context, attempt time.Duration, addrs []netip.
 	handshakes, stopHandshakes := context.WithCancelCause(context.WithoutCancel(ctx))
 	letThemEnd := context.AfterFunc(ctx, func() { stopHandshakes(context.Cause(ctx)) })
 	results := make(chan opened, len(addrs))
-	started, running := 0, 0
-	stagger := time.NewTimer(0)
+	running := 0
+	stagger := time.NewTimer(dialStagger)
 	defer stagger.Stop()
-	var winner opened
-	for winner.c == nil && (running > 0 || started < len(addrs) && ctx.Err() == nil) {
-		var start <-chan time.Time
-		if started < len(addrs) {
-			start = stagger.C
+	start := func() {
+		if len(addrs) == 0 || ctx.Err() != nil {
+			return
 		}
+		addr := addrs[0]
+		addrs = addrs[1:]
+		running++
+		stagger.Reset(dialStagger)
+		go func() {
+			c, err := d.open(dials, handshakes, attempt, addr)
+			results <- opened{addr, c, err}
+		}()
+	}
+	start()
+	var winner opened
+	for winner.c == nil && running > 0 {
 		select {
-		case <-start:
-			addr := addrs[started]
-			started++
-			running++
-			stagger.Reset(dialStagger)
-			go func() {
-				c, err := d.open(dials, handshakes, attempt, addr)
-				results <- opened{addr, c, err}
-			}()
+		case <-stagger.C:
+			start()
 		case r := <-results:
 			running--
 			if r.err == nil {
@@ -282,7 +285,7 @@ func (d *dialer) race(ctx context.Context, attempt time.Duration, addrs []netip.
 			if why[r.addr] == nil || ctx.Err() == nil { // an earlier error says more than the end of the time
 				why[r.addr] = r.err
 			}
-			stagger.Reset(0)
+			start()
 		}
 	}
 	letThemEnd()

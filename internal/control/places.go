@@ -31,20 +31,17 @@ const (
 // admit lets a connection begin its handshake, waits until it may, or closes it.
 func (ln *Listener) admit(raw net.Conn) {
 	m := newMeter(raw, newBytes)
-	look := time.NewTimer(0)
+	look := time.NewTimer(silentGrace / 4)
 	defer look.Stop()
-	for {
+	for !ln.tryAdmit(m) {
 		select {
 		case <-look.C:
+			look.Reset(silentGrace / 4)
 		case <-ln.room:
 		case <-ln.stop:
 			m.Close() //nolint:errcheck // nothing was said yet
 			return
 		}
-		if ln.tryAdmit(m) {
-			return
-		}
-		look.Reset(silentGrace / 4)
 	}
 }
 

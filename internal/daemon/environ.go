@@ -1,11 +1,11 @@
 package daemon
 
 import (
-	"net"
 	"slices"
 	"strings"
 
 	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/netif"
 	pmix "github.com/goshmem/goshmem/pmix/codec"
 )
 
@@ -79,13 +79,13 @@ func emulation(env []string, s *Share) []string {
 
 // onlyLoopback returns the name of the loopback interface, and whether no other one is up.
 func onlyLoopback() (name string, only bool) {
-	all, err := net.Interfaces()
+	all, err := netif.Interfaces()
 	if err != nil {
 		return "", false
 	}
 	for i := range all {
-		switch up := all[i].Flags&net.FlagUp != 0; {
-		case up && all[i].Flags&net.FlagLoopback != 0:
+		switch up := all[i].Up; {
+		case up && all[i].Loopback:
 			name = all[i].Name
 		case up:
 			return "", false

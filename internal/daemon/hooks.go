@@ -8,8 +8,8 @@ import (
 	"github.com/goshmem/goshmem/pmix/server"
 )
 
-// Hooks are what a step calls, and has, in its own process. All but Output and Logger may be nil: nobody
-// wants to know. All but Output must not block.
+// Hooks are the functions that a step calls in its process, and its logger and clock. All but Output and Logger may be
+// nil. All but Output must not block.
 type Hooks struct {
 	// Output takes whole lines of a PE, or a part of one that is slow to end, or
 	// of one that is very long: LongLine bytes at once, which are followed by

@@ -63,7 +63,7 @@ func (p *Placing) readFiles(dir string) error {
 			continue
 		}
 		if err := f.read(dir); err != nil {
-			return fmt.Errorf("file of hosts %q: %w", f.Name, err)
+			return fmt.Errorf("hostfile %q: %w", f.Name, err)
 		}
 	}
 	return nil
@@ -75,7 +75,7 @@ func (f *PlacingFile) read(dir string) error {
 		path = filepath.Join(dir, path)
 	}
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-		return fmt.Errorf("%s is no regular file, want lines of hosts", path) // reading might never end
+		return fmt.Errorf("%s is not a regular file, want a file with a host on each line", path) // reading might never end
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -84,7 +84,7 @@ func (f *PlacingFile) read(dir string) error {
 	defer func() { _ = file.Close() }() // only read
 	text, err := io.ReadAll(io.LimitReader(file, mostHostfile+1))
 	if err == nil && len(text) > mostHostfile {
-		err = fmt.Errorf("it is longer than %d bytes, want lines of hosts", mostHostfile)
+		err = fmt.Errorf("longer than %d bytes, which is the most that oshrun reads", mostHostfile)
 	}
 	f.Text = string(text)
 	return err

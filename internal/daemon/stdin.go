@@ -19,7 +19,7 @@ type Readers struct {
 func (r Readers) Has(pe int) bool { return r.All || slices.Contains(r.PEs, pe) }
 
 // span says whether PEs of several nodes read standard input.
-func (r Readers) span(s *Share) bool { return len(s.Hosts) > 1 && (r.All || len(r.PEs) > 1) }
+func (r Readers) span(s *Share) bool { return s.hasOthers() && (r.All || len(r.PEs) > 1) }
 
 // Standard input comes in streams: one for all readers together, or one for each of them.
 const (

@@ -212,7 +212,7 @@ func assemble(cfg settings, name string) *Step {
 	meter := &memoryMeter{table: s.table, on: cfg.Memory}
 	alerts := &alerts{table: s.table, raised: make(chan struct{}, 1), closing: s.background.closing, logger: cfg.Logger}
 	s.ailments = &ailments{table: s.table, events: s.events}
-	s.failures = &failures{table: s.table, events: s.events, alerts: alerts, endsFirst: cfg.EndsFirst && len(cfg.Share.Hosts) <= 1}
+	s.failures = &failures{table: s.table, events: s.events, alerts: alerts, endsFirst: cfg.EndsFirst && !cfg.Share.hasOthers()}
 	s.watch = &deathWatch{
 		cfg: cfg.Watchdog, cheap: cfg.Share.crowdsKernel(), table: s.table, failures: s.failures, ailments: s.ailments, background: s.background, logger: cfg.Logger,
 		tags: map[uint64]*localPE{},

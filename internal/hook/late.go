@@ -6,13 +6,13 @@ package hook
 //   - Concurrent calls: the caller holds a lock of its own, also while the functions run.
 type Late[T any] struct {
 	value   T
-	is      bool // the value is there
+	isSet   bool
 	waiting []func(T)
 }
 
 // Call calls f with the value: now, or in Set.
 func (l *Late[T]) Call(f func(T)) {
-	if !l.is {
+	if !l.isSet {
 		l.waiting = append(l.waiting, f)
 		return
 	}
@@ -21,7 +21,7 @@ func (l *Late[T]) Call(f func(T)) {
 
 // Set gives the value, and makes the calls that have waited.
 func (l *Late[T]) Set(value T) {
-	l.value, l.is = value, true
+	l.value, l.isSet = value, true
 	for _, f := range l.waiting {
 		f(value)
 	}

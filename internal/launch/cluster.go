@@ -276,7 +276,7 @@ func (c *Cluster) Tier() string {
 	return strings.Join(tiers, ", ")
 }
 
-// Report returns what all nodes have said of their PEs, in the order of these. What is of a node alone is left out.
+// Report returns the bindings that all nodes have reported, sorted by PE. It leaves out what describes one node.
 func (c *Cluster) Report() (all daemon.Report) {
 	for _, n := range c.list() {
 		all.Bindings = append(all.Bindings, n.Report().Bindings...)

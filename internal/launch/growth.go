@@ -158,7 +158,7 @@ func (g *growth) hostsOf() (hosts []plan.Host, spare []plan.Node) {
 type hostsError struct{ err error }
 
 // Error says what has failed.
-func (e *hostsError) Error() string { return "a node for the job: " + e.err.Error() }
+func (e *hostsError) Error() string { return "start a daemon for the spawned job: " + e.err.Error() }
 
 // Unwrap returns the cause.
 func (e *hostsError) Unwrap() error { return e.err }

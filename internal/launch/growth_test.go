@@ -108,7 +108,7 @@ func TestGrowthFails(t *testing.T) {
 	s, _ := newGrowing(t, false, func(context.Context, []plan.Node) ([]Node, error) { return nil, errors.New("no route") })
 	for id := range uint64(2) {
 		s.further.take(daemon.SpawnRequest{ID: id, Apps: programs(2)})
-		if a := s.answer(); a.Failed != "a node for the job: no route" {
+		if a := s.answer(); a.Failed != "start a daemon for the spawned job: no route" {
 			t.Errorf("answer %+v, want the error", a)
 		}
 	}

@@ -19,27 +19,6 @@ func (c *Cluster) place(job int, homes []int) {
 	c.growth.noteHomes(homes)
 }
 
-// finishSpawn notes that the PEs of a further job run, unless one of its nodes is lost. The run counts the PEs of a lost node as
-// lost if their job is finished. Otherwise it leaves them to the spawn, which fails.
-func finishSpawn(c *Cluster, job int) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, node := range c.homes[job] {
-		if c.lost[node] {
-			return &nodeError{node: node, err: errNodeLost}
-		}
-	}
-	delete(c.begun, job)
-	return nil
-}
-
-// isBegun says whether the spawn of a further job is under way.
-func isBegun(c *Cluster, job int) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.begun[job]
-}
-
 // errNodeLost is the error of a node that has PEs of a job, and is lost.
 var errNodeLost = errors.New("the node is lost")
 

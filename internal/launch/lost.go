@@ -14,7 +14,7 @@ import (
 func (r *run) reportLostNode(e daemon.Event) {
 	node := e.PE
 	host := r.o.nameOfNode(r.cluster, node)
-	lost := slices.DeleteFunc(pesOn(node, r.gone, r.cluster.home), func(id daemon.ID) bool { return isBegun(r.cluster, id.Job) })
+	lost := slices.DeleteFunc(pesOn(node, r.gone, r.cluster.home), func(id daemon.ID) bool { return r.cluster.isBegun(id.Job) })
 	harmless := len(lost) == 0 && r.cluster.growth.isAdded(node)
 	// Otherwise noteClosed judges: output may be missing.
 	r.lostNodes[node] = r.ending || !r.o.Recover && !harmless || len(lost) > 0 || !r.cluster.growth.hasHadPEs(node)

@@ -62,3 +62,24 @@ func (r *roll) used() []int {
 	}
 	return used
 }
+
+// finishSpawn notes that the PEs of a further job run, unless one of its nodes is lost. The run counts the PEs of a lost node as
+// lost if their job is finished. Otherwise it leaves them to the spawn, which fails.
+func (r *roll) finishSpawn(job int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, node := range r.homes[job] {
+		if r.lost[node] {
+			return &nodeError{node: node, err: errNodeLost}
+		}
+	}
+	delete(r.begun, job)
+	return nil
+}
+
+// isBegun says whether the spawn of a further job is under way.
+func (r *roll) isBegun(job int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.begun[job]
+}

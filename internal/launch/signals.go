@@ -121,7 +121,8 @@ func (r *run) suspend() {
 		return
 	}
 	r.cluster.Suspend()
-	r.stop = stop{look: time.After(0), since: time.Now()}
+	r.stop.since = time.Now()
+	r.halt()
 }
 
 // halt stops the PEs and this process as soon as they have stopped themselves. Nodes elsewhere are told before: they
@@ -141,7 +142,7 @@ func (r *run) halt() {
 // holdNodes has the nodes wait for this process, which is about to be stopped.
 func holdNodes(r *run) {
 	if err := r.cluster.Hold(); err != nil {
-		r.out.message("stopped for longer than --lease, this job will end: %v", err)
+		r.out.message("a node may be lost while oshrun is stopped: %v; it is lost if the stop lasts longer than --lease", err)
 	}
 }
 

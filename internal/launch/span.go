@@ -50,7 +50,7 @@ func (o *Options) spare() []plan.Node {
 
 // growsHere says whether a job whose PEs are all on this machine may get nodes: there are hosts for them.
 func (o *Options) growsHere() bool {
-	return o.Layout.IsHere() && o.Layout != nil && len(o.Layout.Spare) > 0 && o.Starter != nil
+	return o.Layout.HasSpare() && o.Starter != nil
 }
 
 // startNodes starts the nodes of the job. On other machines that may take long, so signals count meanwhile. One that asks

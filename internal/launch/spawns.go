@@ -85,7 +85,7 @@ func (s *spawns) spawn(c *Cluster, r *daemon.SpawnRequest) (number int, err erro
 		err = c.StartJob(j.Number)
 	}
 	if err == nil {
-		err = finishSpawn(c, j.Number)
+		err = c.finishSpawn(j.Number)
 	}
 	if err == nil {
 		return j.Number, nil
@@ -110,7 +110,7 @@ func (s *spawns) layOut(c *Cluster, r *daemon.SpawnRequest) (*daemon.FurtherJob,
 	}
 }
 
-// tryLayOut does so if all hosts that the job needs have nodes. Otherwise it returns the hosts that have none.
+// tryLayOut lays a job out if all hosts that it needs have nodes. Otherwise it returns the hosts that have none.
 func (s *spawns) tryLayOut(c *Cluster, r *daemon.SpawnRequest) (j *daemon.FurtherJob, missing []plan.Node, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,8 +145,8 @@ func (s *spawns) tryLayOut(c *Cluster, r *daemon.SpawnRequest) (j *daemon.Furthe
 	return j, nil, nil
 }
 
-// hosts returns the hosts that a job may use: those of the nodes first, by their index, of which there are some. Used are
-// the PEs that hosts have, -1 for a node that is lost.
+// hosts returns the hosts that a job may use: first the hosts of the nodes, by index of the node, then hosts without a
+// node. nodes is the number of nodes. used has, for each host, its number of PEs, or -1 if its node is lost.
 func (s *spawns) hosts(c *Cluster, apps []daemon.SpawnApp) (hosts []plan.Node, used []int, nodes int, err error) {
 	given := &plan.Allocation{Hosts: s.o.span().Hosts}
 	nodes = len(given.Hosts)
@@ -203,7 +203,7 @@ func (s *spawns) extend(given *plan.Allocation, apps []daemon.SpawnApp) error {
 	return nil
 }
 
-// plainHosts returns hosts without what else is known of them.
+// plainHosts returns the hosts of nodes.
 func plainHosts(nodes []plan.Node) (hosts []plan.Host) {
 	for i := range nodes {
 		hosts = append(hosts, nodes[i].Host)

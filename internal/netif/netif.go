@@ -1,4 +1,4 @@
-// Package netif finds network interfaces of a machine. It is no part of xunix: package net, which it takes, would link
+// Package netif finds network interfaces of a machine. It is no part of xunix: package net, which it imports, would link
 // programs of shmem and mpi with libc.
 package netif
 
@@ -18,6 +18,7 @@ import (
 type Interface struct {
 	Name     string
 	Up       bool
+	Loopback bool
 	Addrs    []netip.Addr
 	Networks []netip.Prefix // of the addresses
 }
@@ -34,7 +35,7 @@ func Interfaces() ([]Interface, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list addresses of interface %s: %w", i.Name, err)
 		}
-		local := Interface{Name: i.Name, Up: i.Flags&net.FlagUp != 0}
+		local := Interface{Name: i.Name, Up: i.Flags&net.FlagUp != 0, Loopback: i.Flags&net.FlagLoopback != 0}
 		for _, a := range addrs {
 			if p, err := netip.ParsePrefix(a.String()); err == nil {
 				local.Addrs, local.Networks = append(local.Addrs, p.Addr()), append(local.Networks, p)
@@ -102,6 +103,7 @@ func (f *Filter) Choose(all []Interface) (names []string, err error) {
 			seen = append(seen, here.Name+" is down")
 		case here.Name == f.name:
 			seen = append(seen, here.Name+" has no address")
+		case !f.network.IsValid(): // another name
 		default:
 			seen = append(seen, fmt.Sprintf("%s has %v", here.Name, here.Addrs))
 		}
@@ -109,11 +111,10 @@ func (f *Filter) Choose(all []Interface) (names []string, err error) {
 	if len(names) > 0 {
 		return names, nil
 	}
-	what := f.name
 	if f.network.IsValid() {
-		what = f.network.String()
+		return nil, fmt.Errorf("no interface that is up has an address in %s: %s", f.network, strings.Join(seen, ", "))
 	}
-	return nil, fmt.Errorf("no interface of %s is up with an address: %s", what, strings.Join(seen, ", "))
+	return nil, fmt.Errorf("interface %s cannot be used: %s", f.name, strings.Join(seen, ", "))
 }
 
 // RDMADevices returns the devices for remote memory access below a network interface, as "mlx5_0:1": a name and a port.

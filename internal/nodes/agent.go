@@ -78,7 +78,7 @@ func (a Agent) argv(node int, hosts []plan.Host) (argv []string, err error) {
 	return a.fillIn(&hosts[node], node, hosts), nil
 }
 
-// fillIn returns the command for a host, which is one of some.
+// fillIn returns the command that starts the daemon of one of some hosts.
 func (a Agent) fillIn(host *plan.Host, node int, hosts []plan.Host) (argv []string) {
 	fill := strings.NewReplacer(
 		"{host}", host.Name, "{node}", strconv.Itoa(node), "{hosts}", strings.Join(namesOf(hosts), ","), "{nodes}", strconv.Itoa(len(hosts)),
@@ -150,14 +150,18 @@ func (a Agent) start(node int, hosts []plan.Host, handover []byte, adopt func(ne
 		return a.network.handOver(handover)
 	}
 	p, err := a.processFor(node, hosts)
-	switch {
-	case err != nil:
-	case adopt != nil:
-		err = p.startStream(handover, adopt)
-	default:
-		err = p.start(handover)
+	if err == nil {
+		err = p.startBy(handover, adopt)
 	}
 	return p, err
+}
+
+// startBy starts the agent as a process of this machine. Adopt, if it is not nil, gets the connection with the daemon.
+func (p *agentProcess) startBy(handover []byte, adopt func(net.Conn)) error {
+	if adopt != nil {
+		return p.startStream(handover, adopt)
+	}
+	return p.start(handover)
 }
 
 // processFor returns the launch agent of a node, or of all nodes, which is not started.
@@ -261,7 +265,7 @@ func (p *agentProcess) failure() error {
 // hint returns what helps where the agent has failed.
 func (p *agentProcess) hint() string {
 	status := -1
-	if exit := (*exec.ExitError)(nil); errors.As(p.err, &exit) {
+	if exit, ok := errors.AsType[*exec.ExitError](p.err); ok {
 		status = exit.ExitCode()
 	}
 	missing := status == 126 || status == 127 // as shells say it

@@ -17,7 +17,7 @@ func (r *root) compare(apps []daemon.App) {
 	}
 	for i := range reports {
 		if guess, has := r.hosts[i].Guess, reports[i].Processors; guess > 0 && has > 0 && has != guess {
-			r.notice(fmt.Sprintf("host %[1]s: its slots are taken to be %[2]d, the processors of this machine, and it has %[3]d for the job; written slots count: --host %[1]s:%[3]d",
+			r.notice(fmt.Sprintf("host %[1]s: oshrun took it to have %[2]d processors, as this machine has, but it has %[3]d for the job; to use these: --host %[1]s:%[3]d",
 				r.hosts[i].Name, guess, has))
 		}
 	}
@@ -52,5 +52,5 @@ func differing(program string, index int, hosts []string, reports []daemon.Repor
 			others = append(others, having[p]...)
 		}
 	}
-	return fmt.Sprintf("program %s on %s is not the one that is on %s: their files differ", program, plan.Few(others, ", "), plan.Few(having[usual], ", "))
+	return fmt.Sprintf("program %s differs between hosts: on %s it is another file than on %s; copy one build to all of them", program, plan.Few(others, ", "), plan.Few(having[usual], ", "))
 }

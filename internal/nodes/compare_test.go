@@ -16,10 +16,10 @@ func TestDiffering(t *testing.T) {
 		"a":                   "",
 		"- a -":               "",
 		"- - -":               "",
-		"a b a":               "on h1 is not the one that is on h0, h2:",
-		"a b b - c":           "on h0, h4 is not the one that is on h1, h2:",
-		"a b":                 "on h1 is not the one that is on h0:",
-		"b a a a a a a a a a": "on h0 is not the one that is on h1, h2, h3, h4 and 5 more:",
+		"a b a":               "on h1 it is another file than on h0, h2;",
+		"a b b - c":           "on h0, h4 it is another file than on h1, h2;",
+		"a b":                 "on h1 it is another file than on h0;",
+		"b a a a a a a a a a": "on h0 it is another file than on h1, h2, h3, h4 and 5 more;",
 	} {
 		var hosts []string
 		var reports []daemon.Report
@@ -42,8 +42,8 @@ func TestCompareProcessors(t *testing.T) {
 	j.cfg.Emulated = false
 	j.layout.Hosts[0].Guess, j.layout.Hosts[1].Guess = has, 1000
 	j.begin()
-	want := fmt.Sprintf("host node1: its slots are taken to be 1000, the processors of this machine, and it has %d for the job; written slots count: --host node1:%d", has, has)
-	if got := await(t, j.notices, "slots"); got != want {
+	want := fmt.Sprintf("host node1: oshrun took it to have 1000 processors, as this machine has, but it has %d for the job; to use these: --host node1:%d", has, has)
+	if got := await(t, j.notices, "processors"); got != want {
 		t.Errorf("said %q, want %q", got, want)
 	}
 	select {

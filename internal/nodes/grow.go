@@ -145,19 +145,10 @@ func (r *root) startAgentOf(m *member, host *plan.Node) (*agentProcess, error) {
 	m.alone = true
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var err error
-	if r.cfg.Stdio {
-		err = agent.startStream(h.Append(nil), r.listener.Adopt)
-	} else {
-		err = agent.start(h.Append(nil))
-	}
-	if err != nil {
+	if err := agent.startBy(h.Append(nil), r.adopter()); err != nil {
 		return nil, err
 	}
-	r.agents = append(r.agents, agent) // ownsAgent waits for that
-	if r.killed {                      // meanwhile
-		agent.kill()
-	}
+	r.noteAgent(agent) // ownsAgent waits for that
 	return agent, nil
 }
 

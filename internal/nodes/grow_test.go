@@ -189,7 +189,8 @@ func TestAddNodesToLocal(t *testing.T) {
 	}
 }
 
-// A holder of a network that does not answer ends no spawn's wait but by the time for it. Its late answer is nobody's.
+// A spawn waits for a silent holder for the given time only. The holder's late answer is not taken for that of the next
+// host.
 func TestSilentHolder(t *testing.T) {
 	t.Parallel()
 	here, there, err := xunix.PacketPair()

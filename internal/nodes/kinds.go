@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
-	"strings"
 	"time"
+
+	"github.com/goshmem/goshmem/internal/plan"
 )
 
 // errorsWithin is how long other daemons may take to fail after the first one has: a mistake is often on all hosts.
@@ -15,7 +15,7 @@ const errorsWithin = 200 * time.Millisecond
 var (
 	// errOneFailed ends the wait for daemons when another one has failed, errorsWithin ago.
 	errOneFailed = errors.New("another daemon has failed")
-	// errNotStarted is of a daemon that is not started any more, because another one has failed.
+	// errNotStarted is the error of a daemon that was not started because another one had failed.
 	errNotStarted = errors.New("not started, as another daemon has failed")
 )
 
@@ -25,42 +25,38 @@ type hostError struct {
 	err  error
 }
 
-// Bounds of what is said of many errors.
-const (
-	mostKinds = 4 // errors that are told in full
-	mostHosts = 8 // hosts that are named for each
-)
+// mostKinds is how many of many errors are told in full.
+const mostKinds = 4
 
 // joinByKind makes one error of those of hosts. Of errors that differ by their hosts only, the first is told, and on which
 // hosts the others are.
 func joinByKind(errs []hostError) error {
 	var kinds []string
 	hosts := map[string][]string{}
-	first := map[string]error{}
-	for _, e := range errs {
-		kind := kindOf(e)
+	first := map[string]*hostError{}
+	for i := range errs {
+		e := &errs[i]
+		kind := kindOf(*e)
 		if first[kind] == nil {
-			kinds, first[kind] = append(kinds, kind), e.err
+			kinds, first[kind] = append(kinds, kind), e
 			continue
 		}
 		hosts[kind] = append(hosts[kind], e.host)
 	}
 	var told []error
 	for _, kind := range kinds[:min(len(kinds), mostKinds)] {
-		err := first[kind]
+		err := first[kind].err
 		if others := hosts[kind]; len(others) > 0 {
-			err = fmt.Errorf("%w; and %d more of the same kind: %s", err, len(others), listHosts(others))
+			err = fmt.Errorf("%w; and %d more of the same kind: %s", err, len(others), plan.Few(others, ", "))
 		}
 		told = append(told, err)
 	}
 	var rest []string
-	for _, e := range errs {
-		if slices.Index(kinds, kindOf(e)) >= mostKinds {
-			rest = append(rest, e.host)
-		}
+	for _, kind := range kinds[min(len(kinds), mostKinds):] {
+		rest = append(append(rest, first[kind].host), hosts[kind]...)
 	}
 	if len(rest) > 0 {
-		told = append(told, fmt.Errorf("and other errors on %s", listHosts(rest)))
+		told = append(told, fmt.Errorf("and other errors on %s", plan.Few(rest, ", ")))
 	}
 	if len(told) == 1 {
 		return told[0]
@@ -71,17 +67,9 @@ func joinByKind(errs []hostError) error {
 // kindOf returns what errors have in common that differ by their hosts only.
 func kindOf(e hostError) string {
 	text := e.err.Error()
-	if agent := new(AgentError); errors.As(e.err, &agent) {
+	if agent, ok := errors.AsType[*AgentError](e.err); ok {
 		text = fmt.Sprintf("%v: %s", agent.Err, agent.Said)
 	}
 	name := regexp.MustCompile("(^|[^0-9A-Za-z])" + regexp.QuoteMeta(e.host) + "($|[^0-9A-Za-z])")
 	return name.ReplaceAllString(name.ReplaceAllString(text, "${1}{host}${2}"), "${1}{host}${2}") // one may begin where another ends
-}
-
-// listHosts names some hosts.
-func listHosts(hosts []string) string {
-	if len(hosts) <= mostHosts+1 {
-		return strings.Join(hosts, ", ")
-	}
-	return fmt.Sprintf("%s and %d others", strings.Join(hosts[:mostHosts], ", "), len(hosts)-mostHosts)
 }

@@ -34,7 +34,7 @@ func TestJoinByKind(t *testing.T) {
 		{nil, ""},
 		{many[:1], `daemon on n0, started by "ssh n0": exit status 255: ssh: connect to host n0 port 22: Connection refused`},
 		{many[:2], `daemon on n0, started by "ssh n0": exit status 255: ssh: connect to host n0 port 22: Connection refused; and 1 more of the same kind: n1`},
-		{many, `daemon on n0, started by "ssh n0": exit status 255: ssh: connect to host n0 port 22: Connection refused; and 9 more of the same kind: n1, n2, n3, n4, n5, n6, n7, n8, n9`},
+		{many, `daemon on n0, started by "ssh n0": exit status 255: ssh: connect to host n0 port 22: Connection refused; and 9 more of the same kind: n1, n2, n3, n4 and 5 more`},
 		{[]hostError{plain("a", "%s: no"), plain("b.c", "%s: no way"), plain("c", "%s: no")}, "a: no; and 1 more of the same kind: c\nb.c: no way"},
 		{[]hostError{agent("a", "exit status 127", "sh: a: ./a_a: not found"), agent("b", "exit status 127", "sh: a: ./b_b: not found")}, "daemon on a, started by \"ssh a\": exit status 127: sh: a: ./a_a: not found\ndaemon on b, started by \"ssh b\": exit status 127: sh: a: ./b_b: not found"},
 		{[]hostError{agent("n1", "exit status 127", "./n1_n1-n1: not found"), agent("n2", "exit status 127", "./n2_n2-n2: not found")}, `daemon on n1, started by "ssh n1": exit status 127: ./n1_n1-n1: not found; and 1 more of the same kind: n2`},

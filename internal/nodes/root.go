@@ -207,21 +207,30 @@ func (r *root) startAgent(node int, handover []byte) (*agentProcess, error) {
 		return nil, errNotStarted
 	}
 	by, index, hosts := r.agentOf(node)
-	var adopt func(net.Conn)
-	if r.cfg.Stdio {
-		adopt = r.listener.Adopt
-	}
-	agent, err := by.start(index, hosts, handover, adopt)
+	agent, err := by.start(index, hosts, handover, r.adopter())
 	if err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.noteAgent(agent)
+	return agent, nil
+}
+
+// adopter returns what takes the connections with daemons that do not dial; nil: they dial.
+func (r *root) adopter() func(net.Conn) {
+	if !r.cfg.Stdio {
+		return nil
+	}
+	return r.listener.Adopt
+}
+
+// noteAgent notes an agent that was started. The caller has the lock.
+func (r *root) noteAgent(agent *agentProcess) {
 	r.agents = append(r.agents, agent)
 	if r.killed { // meanwhile
 		agent.kill()
 	}
-	return agent, nil
 }
 
 // errKilled is why nodes are lost that were killed with all others.

@@ -87,6 +87,9 @@ type Layout struct {
 // IsHere says whether all PEs are on this machine. So they are without a layout.
 func (l *Layout) IsHere() bool { return l == nil || len(l.Nodes) == 1 && l.Nodes[0].Here }
 
+// HasSpare says whether all PEs are on this machine, and other hosts are left for spawned jobs.
+func (l *Layout) HasSpare() bool { return l != nil && l.IsHere() && len(l.Spare) > 0 }
+
 // Elsewhere returns the name of the host of a PE, if that is not this machine.
 func (l *Layout) Elsewhere(pe int) (host string, elsewhere bool) {
 	if l.IsHere() || l.Allocation.Emulated {

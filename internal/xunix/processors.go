@@ -18,8 +18,8 @@ func Processors() int {
 	return min(len(ids), groupProcessors("/"))
 }
 
-// groupProcessors returns for how many processors a control group of version 2, and those above it, have time. A part of one
-// counts as one. Root is where the files of the kernel are.
+// groupProcessors returns how many processors the control groups (version 2) of this process may use at a time, rounded up.
+// Root is where the files of the kernel are.
 func groupProcessors(root string) int {
 	most := math.MaxInt
 	text, _ := os.ReadFile(filepath.Join(root, "proc/self/cgroup")) // none: there is no limit

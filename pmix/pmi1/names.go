@@ -156,7 +156,7 @@ func (t *NameTable) publish(r *nameRequest) error {
 	case taken:
 		return errors.New("key already present")
 	case len(t.byService) >= maxNames:
-		return fmt.Errorf("%d names are published, which is the limit", maxNames)
+		return fmt.Errorf("%d names are published already, want at most %d: unpublish one first", len(t.byService), maxNames)
 	}
 	t.byService[r.service] = name{r.nspace, r.port}
 	return nil

@@ -124,8 +124,8 @@ func (s *Server) Environ(p codec.Proc, fd int) []string {
 }
 
 // ProcExited tells the server that a process, on this node or another, has ended. Barriers of its job then fail, now and
-// later. Failed says that the end counts as a failure: the others find the process in PMI_dead_processes. So they do if it
-// has joined and not finalized.
+// later. Failed says that the end counts as a failure: the others find the process in PMI_dead_processes. A process
+// that joined and did not finalize is in that list, too, whatever failed says.
 func (s *Server) ProcExited(p codec.Proc, failed bool) {
 	s.post(event{kind: evExited, proc: p, failed: failed})
 }

@@ -54,7 +54,7 @@ func (ct *jobControl) abort(at caller, r *codec.AbortRequest) {
 // abortNamed asks the hosts to end processes. If these are all of the caller's job that have not ended, its own host ends the
 // whole job, on all nodes.
 func (ct *jobControl) abortNamed(at caller, procs []codec.Proc, r *codec.AbortRequest) {
-	if len(procs) == 0 || len(ct.missingFrom(procs, at.space)) == 0 {
+	if len(procs) == 0 || len(at.space.missingFrom(procs)) == 0 {
 		ct.abortNear(at.name, inOneWord(procs, at.name.Nspace), r)
 		ct.reply(at, codec.StatusSuccess)
 		return
@@ -64,8 +64,8 @@ func (ct *jobControl) abortNamed(at caller, procs []codec.Proc, r *codec.AbortRe
 	ct.passOn(at, procs, &codec.AbortRequest{Status: r.Status, Message: r.Message, Procs: procs})
 }
 
-// inOneWord returns names that stand for all processes of a namespace, and for those of other namespaces among some names. The
-// host may not know of all ends. No name at all stands for the namespace alone.
+// inOneWord replaces the names of a namespace by its wildcard, because the host may not know of all ends. It returns nil if
+// there are no other names: nil stands for the whole namespace.
 func inOneWord(procs []codec.Proc, nspace string) []codec.Proc {
 	others := slices.DeleteFunc(slices.Clone(procs), func(name codec.Proc) bool { return name.Nspace == nspace })
 	if len(others) == 0 {

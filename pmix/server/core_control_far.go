@@ -11,8 +11,8 @@ import (
 // client has its answer when all of them have acted. A node that dies meanwhile counts as one that has: its processes are
 // gone.
 
-// missingFrom returns the processes of a namespace that are not among some names, and not known to have ended.
-func (*jobControl) missingFrom(targets []codec.Proc, s *nspace) (missing []*process) {
+// missingFrom returns the processes that are not among some names, and not known to have ended.
+func (s *nspace) missingFrom(targets []codec.Proc) (missing []*process) {
 	for _, p := range s.procs {
 		if _, ended := p.end(); !ended && !codec.AnyMatch(targets, []codec.Proc{p.name}) {
 			missing = append(missing, p)
@@ -24,7 +24,7 @@ func (*jobControl) missingFrom(targets []codec.Proc, s *nspace) (missing []*proc
 // askWhoLives asks other nodes whether the processes that a client leaves out of those of its job still live, and calls done
 // then. Nobody tells this node of those that have ended well. It asks nobody if the answer makes no difference.
 func (ct *jobControl) askWhoLives(at caller, targets []codec.Proc, done func()) {
-	missing := ct.missingFrom(targets, at.space)
+	missing := at.space.missingFrom(targets)
 	nodes, _ := ct.errands.nodesOf(names(missing))
 	if !ct.peered || len(nodes) == 0 || slices.ContainsFunc(missing, func(p *process) bool { return p.local }) {
 		done()

@@ -8,8 +8,8 @@ import (
 )
 
 // The state of a process is known on its own node. A query about processes of other nodes asks their servers first, and is
-// answered when all that live have said what they know. So is one about groups. All else that queries
-// tell is the same on all nodes.
+// answered when all that live have said what they know. A query about groups asks the servers of other
+// nodes as well. All else that queries tell is the same on all nodes.
 
 // sight is what a process's own node has said about it.
 type sight struct {

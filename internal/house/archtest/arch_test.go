@@ -16,6 +16,7 @@ var checkers = map[string]func(*module) []string{
 	"no cgo in the default build":   checkCgo,
 	"the library is lean":           checkLean,
 	"one wait function":             checkWaiting,
+	"no timer of no time":           checkTimers,
 	"package comments":              checkPackageDocs,
 	"comments of exported names":    checkExportedDocs,
 	"labels are lists":              checkLabels,

@@ -134,6 +134,10 @@ func TestCodeRulesCanFail(t *testing.T) {
 		{"poll", checkWaiting, "coll/a.go", src("coll") + body("for !ready() {}"), "loop that polls"},
 		{"in a test", checkWaiting, "coll/a_test.go", src("coll", "time") + body("time.Sleep(1)"), ""},
 
+		{"timers", checkTimers, "rma/a.go", src("rma", "time") + body("time.After(1); t.Reset(d); x.After(0); time.Unix(0, 0)"), ""},
+		{"timer of no time", checkTimers, "rma/a_test.go", src("rma", "time") + body("time.After(0)"), "rma/a_test.go:4: timer of no time"},
+		{"reset to no time", checkTimers, "rma/a.go", src("rma", "time") + body("t.Reset(0)"), "rma/a.go:4: timer of no time"},
+
 		{"doc", checkPackageDocs, "rma/a.go", "// Package rma is it.\npackage rma\n", ""},
 		{"no doc", checkPackageDocs, "rma/a.go", src("rma"), `"Package rma "`},
 		{"other doc", checkPackageDocs, "rma/a.go", "// Copyright.\npackage rma\n", `"Package rma "`},

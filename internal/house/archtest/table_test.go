@@ -33,7 +33,7 @@ var table = []group{
 	{layer: "0", packages: []string{"internal/version"}, note: "reads the program's build information"},
 	{layer: "0", packages: []string{"internal/hook"}, note: "its lists have locks"},
 	{layer: "1", packages: []string{"internal/xunix", "transport"}, may: []string{"layer 0"}},
-	{layer: "1", packages: []string{"internal/netif"}, note: "takes package `net`, which programs of `shmem` and `mpi` must not"},
+	{layer: "1", packages: []string{"internal/netif"}, note: "imports package `net`, which programs of `shmem` and `mpi` must not import"},
 	{
 		layer:    "1",
 		packages: []string{"transport/sim", "transport/faulty", "transport/transporttest"},
