@@ -28,17 +28,21 @@ const (
 
 // bed builds and runs all programs, and holds their values.
 type bed struct {
-	dir    string         // folder for programs and reports, removed at the end
-	root   string         // folder of the parent module
-	rows   *regexp.Regexp // rows to measure
-	rounds int
-	quick  bool
-	log    io.Writer
-	oshrun string // path of goshmem's oshrun
-	binds  bool   // oshrun has --bind-to
-	peers  []peer
-	mpich  string // path of the MPICH program; empty: MPICH is missing
-	values values
+	dir     string         // folder for programs and reports, removed at the end
+	root    string         // folder of the parent module
+	bench   string         // folder of the bench module; empty: the working folder
+	pes     []string       // paths of goshmem's program of PEs, in each order of linking
+	pe      string         // the one of pes that this round runs
+	layouts int            // number of random orders of linking; 0: the linker's own order
+	rows    *regexp.Regexp // rows to measure
+	rounds  int
+	quick   bool
+	log     io.Writer
+	oshrun  string // path of goshmem's oshrun
+	binds   bool   // oshrun has --bind-to
+	peers   []peer
+	mpich   string // path of the MPICH program; empty: MPICH is missing
+	values  values
 }
 
 // wanted says whether --rows selects a row of the group for which test is true.
@@ -50,26 +54,33 @@ func anyRow(*limit) bool { return true }
 
 // build builds goshmem's programs, and the peers' programs if a selected row compares with a peer.
 func (b *bed) build(ctx context.Context) error {
-	root, err := b.output(ctx, buildLimit, "", "go", "list", "-m", "-f", "{{.Dir}}", "github.com/goshmem/goshmem")
+	root, err := b.output(ctx, buildLimit, b.bench, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/goshmem/goshmem")
 	if err != nil {
 		return err
 	}
 	b.root = strings.TrimSpace(string(root))
 	b.oshrun = filepath.Join(b.dir, "goshmem-oshrun")
-	for _, x := range []struct{ dir, to, pkg string }{
-		{b.root, b.oshrun, "./cmd/oshrun"},
-		{"", filepath.Join(b.dir, "pe"), "github.com/goshmem/goshmem/bench/cmd/pe"},
-	} {
-		fmt.Fprintln(b.log, "check: building", x.pkg)
-		if _, err := b.output(ctx, buildLimit, x.dir, "go", "build", "-trimpath", "-o", x.to, x.pkg); err != nil {
+	if err := b.goBuild(ctx, b.root, b.oshrun, "./cmd/oshrun", ""); err != nil {
+		return err
+	}
+	for i := range max(b.layouts, 1) {
+		to, flags := filepath.Join(b.dir, "pe"), ""
+		if b.layouts > 0 {
+			to, flags = fmt.Sprintf("%s-%d", to, i+1), fmt.Sprintf("-randlayout=%d", i+1)
+		}
+		if err := b.goBuild(ctx, b.bench, to, benchCommands+"pe", flags); err != nil {
 			return err
 		}
+		b.pes = append(b.pes, to)
 	}
 	help, err := b.output(ctx, runLimit, "", b.oshrun, "--help")
 	if err != nil {
 		return err
 	}
 	b.binds = bytes.Contains(help, []byte("--bind-to"))
+	if b.layouts > 0 {
+		return nil // peers take no part in a comparison of two versions
+	}
 	compared := func(g group) bool { return b.wanted(&g, (*limit).foreign) }
 	if slices.ContainsFunc(groups, compared) {
 		return b.findPeers(ctx)
@@ -82,15 +93,40 @@ func (b *bed) measure(ctx context.Context) error {
 	for i := range b.rounds {
 		fmt.Fprintf(b.log, "check: round %d of %d\n", i+1, b.rounds)
 		for _, g := range groups {
-			if !b.wanted(&g, anyRow) || g.rounds > 0 && i >= g.rounds {
-				continue
-			}
-			if err := g.run(ctx, b); err != nil {
+			if err := b.round(ctx, &g, i); err != nil {
 				return err
 			}
 		}
 	}
 	return nil
+}
+
+// round runs a group in round i, if it takes part there. In a comparison of two versions each group takes part in all rounds.
+func (b *bed) round(ctx context.Context, g *group, i int) error {
+	if !b.wanted(g, anyRow) || g.rounds > 0 && b.layouts == 0 && i >= g.rounds {
+		return nil
+	}
+	b.pe = b.pes[i%len(b.pes)]
+	return g.run(ctx, b)
+}
+
+// benchCommands is the import path of the folder with the commands of this module.
+const benchCommands = "github.com/goshmem/goshmem/bench/cmd/"
+
+// goBuild builds a program in the folder of its module.
+func (b *bed) goBuild(ctx context.Context, dir, to, pkg, flags string) error {
+	fmt.Fprintln(b.log, "check: building", pkg)
+	_, err := b.output(ctx, buildLimit, dir, "go", "build", "-trimpath", "-ldflags="+flags, "-o", to, pkg)
+	return err
+}
+
+// buildOnce builds a command of this module if that was not done before, and returns its path.
+func (b *bed) buildOnce(ctx context.Context, name string) (string, error) {
+	to := filepath.Join(b.dir, "pe-"+name)
+	if _, err := os.Stat(to); err == nil {
+		return to, nil
+	}
+	return to, b.goBuild(ctx, b.bench, to, benchCommands+name, "")
 }
 
 // ours returns the command that measures goshmem's rows with a number of PEs.
@@ -99,9 +135,12 @@ func (b *bed) ours(pes int, rows, part string) []string {
 	if pes <= runtime.NumCPU() && b.binds {
 		command = append(command, "--bind-to", "core")
 	}
-	command = append(command, filepath.Join(b.dir, "pe"), "-rows", rows)
-	if b.quick {
+	command = append(command, b.pe, "-rows", rows)
+	switch {
+	case b.quick:
 		command = append(command, "-batches", "3", "-batch", "50us")
+	case b.layouts > 0:
+		command = append(command, "-batches", batches)
 	}
 	return append(command, part)
 }

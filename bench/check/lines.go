@@ -59,14 +59,15 @@ func number(x float64) string {
 
 // line is one row of the report.
 type line struct {
-	Row     string  `json:"row"`
-	Unit    string  `json:"unit"`
-	Ours    sample  `json:"goshmem"`
-	Peer    string  `json:"peer,omitempty"`
-	Theirs  sample  `json:"theirs"`
-	Ratio   float64 `json:"ratio,omitempty"` // ours divided by theirs: median of the rounds' ratios
-	Bound   string  `json:"bound,omitempty"`
-	Verdict string  `json:"verdict,omitempty"`
+	Row      string  `json:"row"`
+	Unit     string  `json:"unit"`
+	Ours     sample  `json:"goshmem"`
+	Peer     string  `json:"peer,omitempty"`
+	Theirs   sample  `json:"theirs"`
+	Ratio    float64 `json:"ratio,omitempty"`    // ours divided by theirs: median of the rounds' ratios
+	Interval string  `json:"interval,omitempty"` // of the ratio, by --base
+	Bound    string  `json:"bound,omitempty"`
+	Verdict  string  `json:"verdict,omitempty"`
 }
 
 // The verdicts on a line with a bound. The cause follows verdictSkipped.
@@ -113,12 +114,18 @@ func lines(v values, missing map[string]string, rows *regexp.Regexp, apply bool)
 }
 
 // ratio returns the median of the rounds' ratios. The two values of a round were measured shortly after each other.
-func ratio(ours, theirs []float64) float64 {
-	var each []float64
+func ratio(ours, theirs []float64) float64 { return median(ratios(ours, theirs)) }
+
+// ratios returns the ratio of each round; that of nothing to nothing is 1.
+func ratios(ours, theirs []float64) (each []float64) {
 	for i := range min(len(ours), len(theirs)) {
-		each = append(each, ours[i]/theirs[i])
+		if ours[i] == theirs[i] {
+			each = append(each, 1)
+		} else {
+			each = append(each, ours[i]/theirs[i])
+		}
 	}
-	return median(each)
+	return each
 }
 
 // bound returns the bounds in words.

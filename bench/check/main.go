@@ -7,6 +7,7 @@
 //	  - Build: it builds oshrun and all programs.
 //	  - Runs: it runs goshmem, OSHMEM and plain C in alternation, because the speed of a machine changes from
 //	    minute to minute.
+//	  - Another version: with --base FOLDER it compares this version with the one in that folder instead, by turns.
 //	  - Figures: a figure is the median over the rounds, a ratio the median of the rounds' ratios.
 //	  - Exit status: 1 if a limit is missed, 2 for wrong usage.
 package main
@@ -49,6 +50,7 @@ type options struct {
 	rows    *regexp.Regexp
 	json    string
 	doc     string
+	base    string
 	quick   bool
 	command string // the command line, for the report
 }
@@ -60,6 +62,7 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	rows := set.String("rows", "", "only rows whose name matches this `regexp`")
 	set.StringVar(&o.json, "json", "", "write all values to `FILE`")
 	set.StringVar(&o.doc, "doc", "", "put the report between the markers in `FILE`: --doc ../docs/performance.md")
+	set.StringVar(&o.base, "base", "", "compare with the version of this project in `FOLDER` instead of limits and peers: git worktree add FOLDER COMMIT")
 	set.BoolVar(&o.quick, "quick", false, "run one short round, without limits, to check that everything works")
 	if err := set.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
@@ -72,6 +75,9 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 	}
 	if set.NArg() > 0 || o.rounds < 1 {
 		return o, fmt.Errorf("%w: arguments %q, --rounds %d, want no arguments and --rounds 1 or more", errUsage, set.Args(), o.rounds)
+	}
+	if o.base != "" && o.doc != "" {
+		return o, fmt.Errorf("%w: --base and --doc, want one of them: the document holds the comparison with peers", errUsage)
 	}
 	o.command = "go -C bench run ./check"
 	for _, a := range args {
@@ -95,23 +101,54 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	m := machine()
 	b := &bed{dir: dir, rows: o.rows, rounds: o.rounds, quick: o.quick, log: stderr, values: values{}}
+	r := report{Command: o.command, Machine: m, Rounds: o.rounds, Values: b.values}
+	if o.base != "" {
+		err = o.compare(ctx, b, &r)
+	} else {
+		err = o.check(ctx, b, &r)
+	}
+	if err != nil {
+		return err
+	}
+	return o.publish(&r, stdout)
+}
+
+// check measures this version and its peers.
+func (o *options) check(ctx context.Context, b *bed, r *report) error {
 	if err := b.build(ctx); err != nil {
 		return err
 	}
 	if err := b.measure(ctx); err != nil {
 		return err
 	}
-	m.LoadAfter = loadAverage()
-	r := report{
-		Command: o.command, Machine: m, Rounds: o.rounds, Peers: b.versions(),
-		Lines: lines(b.values, b.missing(), o.rows, !o.quick), Values: b.values,
+	r.Machine.LoadAfter = loadAverage()
+	r.Peers, r.Lines = b.versions(), lines(b.values, b.missing(), o.rows, !o.quick)
+	return nil
+}
+
+// compare measures this version and another one.
+func (o *options) compare(ctx context.Context, b *bed, r *report) error {
+	base, err := newBase(b, o.base)
+	if err != nil {
+		return err
 	}
-	return o.publish(&r, stdout)
+	if err := buildBoth(ctx, b, base); err != nil {
+		return err
+	}
+	if err := measureBoth(ctx, b, base); err != nil {
+		return err
+	}
+	r.Machine.LoadAfter = loadAverage()
+	r.Lines, r.Base = baseLines(b.values, base.values), base.values
+	return nil
 }
 
 // publish prints the report and writes the files that were asked for.
 func (o *options) publish(r *report, stdout io.Writer) error {
 	text := r.markdown()
+	if o.base != "" {
+		text = r.baseMarkdown()
+	}
 	_, err := io.WriteString(stdout, text)
 	if o.json != "" {
 		err = errors.Join(err, r.writeJSON(o.json))

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -59,12 +58,9 @@ var floods = []flood{
 
 // runFloods runs all floods once. A speed counts the bytes of the lines without their tags.
 func runFloods(ctx context.Context, b *bed) error {
-	program := filepath.Join(b.dir, "flood")
-	if _, err := os.Stat(program); err != nil {
-		fmt.Fprintln(b.log, "check: building flood")
-		if _, err := b.output(ctx, buildLimit, "", "go", "build", "-trimpath", "-o", program, "github.com/goshmem/goshmem/bench/cmd/flood"); err != nil {
-			return err
-		}
+	program, err := b.buildOnce(ctx, "flood")
+	if err != nil {
+		return err
 	}
 	total := int(floodBytes)
 	if b.quick {

@@ -17,6 +17,7 @@ type report struct {
 	Peers   []string `json:"peers"` // versions, or why a peer is missing
 	Lines   []line   `json:"lines"`
 	Values  values   `json:"values"`
+	Base    values   `json:"base,omitempty"` // values of the other version, by --base
 }
 
 func (r *report) misses() (n int) {

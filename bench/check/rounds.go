@@ -47,7 +47,7 @@ func besideSuffix(loops int) string {
 
 // roundsOnce measures all contestants.
 func (b *bed) roundsOnce(ctx context.Context, pes int, suffix string) error {
-	ours := []string{b.oshrun, "-n", strconv.Itoa(pes), filepath.Join(b.dir, "pe")}
+	ours := []string{b.oshrun, "-n", strconv.Itoa(pes), b.pe}
 	var short []string
 	if b.quick {
 		ours, short = append(ours, "-batch", "5ms"), []string{"", "1", "5000"}

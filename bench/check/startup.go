@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -40,12 +39,9 @@ const startupRuns = 3
 
 // runStartups runs the jobs of goshmem, then those of OSHMEM.
 func runStartups(ctx context.Context, b *bed) error {
-	program := filepath.Join(b.dir, "pe-startup")
-	if _, err := os.Stat(program); err != nil {
-		fmt.Fprintln(b.log, "check: building startup")
-		if _, err := b.output(ctx, buildLimit, "", "go", "build", "-trimpath", "-o", program, "github.com/goshmem/goshmem/bench/cmd/startup"); err != nil {
-			return err
-		}
+	program, err := b.buildOnce(ctx, "startup")
+	if err != nil {
+		return err
 	}
 	for _, n := range startupPEs {
 		if err := b.startup(ctx, goshmem, n, []string{b.oshrun, "-n", strconv.Itoa(n), program}); err != nil {
