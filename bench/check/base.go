@@ -123,8 +123,8 @@ func interval(x []float64) (low, high float64) {
 // baseMarkdown returns the report about two versions.
 func (r *report) baseMarkdown() string {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "Command: `%s`, %d rounds, %d orders of linking.\n\n", r.Command, r.Rounds, layouts)
-	fmt.Fprintf(&b, "Machine: %s.\n\n", r.Machine)
+	writeParagraph(&b, fmt.Sprintf("Command: `%s`, %d rounds, %d orders of linking.", r.Command, r.Rounds, layouts))
+	writeParagraph(&b, fmt.Sprintf("Machine: %s.", r.Machine))
 	table := [][]string{{"row", "unit", "now", "min..max", "before", "min..max", "ratio", "95 %", "bound", ""}}
 	var product float64
 	var n int

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"os"
@@ -110,6 +111,21 @@ func TestReplaceSection(t *testing.T) {
 	write("no markers\n")
 	if err := replaceSection(doc, "x"); err == nil || !strings.Contains(err.Error(), "bench-check: begin") {
 		t.Errorf("without markers: %v, want an error", err)
+	}
+}
+
+func TestParagraph(t *testing.T) {
+	word := strings.Repeat("x", 59)
+	for text, want := range map[string]string{
+		"a  b":                                 "a b\n\n",
+		word + " " + word + " y":               word + " " + word + "\ny\n\n",
+		word + " " + word + "z " + word:        word + " " + word + "z\n" + word + "\n\n",
+		strings.Repeat("x", 200) + " and more": strings.Repeat("x", 200) + "\nand more\n\n",
+	} {
+		var b bytes.Buffer
+		if writeParagraph(&b, text); b.String() != want {
+			t.Errorf("%q is written as %q, want %q", text, b.String(), want)
+		}
 	}
 }
 

@@ -40,9 +40,9 @@ func (r *report) writeJSON(name string) error {
 // markdown returns the report as Markdown.
 func (r *report) markdown() string {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "Command: `%s`, %d rounds (graph500: at most %d).\n\n", r.Command, r.Rounds, graph500.rounds)
-	fmt.Fprintf(&b, "Machine: %s.\n\n", r.Machine)
-	fmt.Fprintf(&b, "Peers: %s.\n\n", strings.Join(r.Peers, "; "))
+	writeParagraph(&b, fmt.Sprintf("Command: `%s`, %d rounds (graph500: at most %d).", r.Command, r.Rounds, graph500.rounds))
+	writeParagraph(&b, fmt.Sprintf("Machine: %s.", r.Machine))
+	writeParagraph(&b, fmt.Sprintf("Peers: %s.", strings.Join(r.Peers, "; ")))
 	table := [][]string{{"row", "unit", "goshmem", "min..max", "peer", "median", "min..max", "ratio", "bound", ""}}
 	for _, l := range r.Lines {
 		row := []string{l.Row, l.Unit, l.Ours.String(), l.Ours.spread(), l.Peer, "", "", "", l.Bound, l.Verdict}
@@ -53,6 +53,29 @@ func (r *report) markdown() string {
 	}
 	writeTable(&b, table)
 	return b.String()
+}
+
+// paragraphWidth is the most characters of a line that writeParagraph writes, unless one word has more.
+const paragraphWidth = 120
+
+// writeParagraph writes a text in lines, and an empty line behind it.
+func writeParagraph(b *bytes.Buffer, text string) {
+	at := 0
+	for _, word := range strings.Fields(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case at == 0:
+		case at+1+n > paragraphWidth:
+			b.WriteByte('\n')
+			at = 0
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += n
+	}
+	b.WriteString("\n\n")
 }
 
 // writeTable writes rows in columns as wide as their widest cell.
