@@ -110,7 +110,7 @@ func (k *nodeKill) test(t *testing.T, program string) time.Duration {
 }
 
 // duringStart finds what oshrun says of a daemon that ends before the PEs have started.
-var duringStart = regexp.MustCompile(`^oshrun: (daemon on )?node[0-3](, started by .*)?: `)
+var duringStart = regexp.MustCompile(`(?m)^oshrun: (daemon on )?node[0-3](, started by .*)?: |node[0-3]: its daemon has ended: `)
 
 // expectEnd checks status and words of a job of which a daemon or a PE was killed.
 func (k *nodeKill) expectEnd(t *testing.T, j *job, victim, words string) {
@@ -120,6 +120,8 @@ func (k *nodeKill) expectEnd(t *testing.T, j *job, victim, words string) {
 	switch {
 	case victim == "daemon" && duringStart.MatchString(said):
 		want, words = 4, ""
+	case k.recovers && strings.Contains(said, "An error occurred in MPI_Init"):
+		want = 1 // the others had not come so far as to go on without the dead PE
 	case k.recovers:
 		want = 128 + int(syscall.SIGINT)
 	}
@@ -233,6 +235,35 @@ func childrenOf(pid int) (all []int) {
 		}
 	}
 	return all
+}
+
+// A daemon that is killed as soon as it is there, before it can have connected, ends the start at once.
+func TestEarlyKills(t *testing.T) {
+	t.Parallel()
+	layouts := []string{"4"}
+	if testenv.Has(networkRights()) {
+		layouts = append(layouts, "4:netns")
+	}
+	for _, nodes := range layouts {
+		t.Run(nodes, func(t *testing.T) {
+			for range 4 {
+				j := start(t, "--emulate", nodes, "-n", "4", "sleep", "1000")
+				var daemons []int
+				for begin := time.Now(); len(daemons) == 0 && time.Since(begin) < testPatience; {
+					daemons = daemonsBelow(j.cmd.Process.Pid)
+				}
+				if len(daemons) == 0 {
+					t.Fatal("no daemon was started")
+				}
+				check(t, syscall.Kill(daemons[0], syscall.SIGKILL))
+				j.over(testPatience, func() { <-j.rest() })
+				status, said := j.cmd.ProcessState.ExitCode(), j.stderr.String()
+				if status != 4 && status != 1 || !duringStart.MatchString(said) && !strings.Contains(said, "is lost with") {
+					t.Errorf("status %d, said %q, want 4 and what has ended the start, or 1 and that the node is lost", status, said)
+				}
+			}
+		})
+	}
 }
 
 // No process of a node outlives its daemon: neither a PE, be it a script, nor what that has started. As the only job of

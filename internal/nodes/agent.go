@@ -141,6 +141,38 @@ type agentProcess struct {
 	err   error         // how it ended; set before ended is closed
 	once  sync.Once     // of finish
 	hear  func()        // returns when the last words of an agent that has ended are read; nil: run does that
+	ends  earlyEnds     // of single daemons, if the agent tells
+}
+
+// earlyEnds are the ends of daemons of which the agent of all tells. It ends itself after the last one.
+type earlyEnds struct {
+	mu     sync.Mutex
+	of     map[int]error
+	change chan struct{} // closed, and made anew, at each end
+}
+
+// note notes the end of a node's daemon.
+func (e *earlyEnds) note(node int, err error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.of == nil {
+		e.of = map[int]error{}
+	}
+	e.of[node] = err
+	if e.change != nil {
+		close(e.change)
+		e.change = nil
+	}
+}
+
+// look returns how a node's daemon has ended; nil: no end of it is known. Change is closed at the next end of any.
+func (e *earlyEnds) look(node int) (change <-chan struct{}, ended error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.change == nil {
+		e.change = make(chan struct{})
+	}
+	return e.change, e.of[node]
 }
 
 // start starts the launch agent of a node, or of all nodes, as a process of this machine. Adopt, if it is not nil, gets the
@@ -260,6 +292,11 @@ func (p *agentProcess) failure() error {
 		err = errors.New("exit status 0 before the job was over")
 	}
 	return &daemon.HintError{Err: p.explain(err), Hint: p.hint()}
+}
+
+// failureOf returns what is to be said of a daemon that has ended before its time, while the agent of all goes on.
+func (p *agentProcess) failureOf(host string, err error) error {
+	return &AgentError{Where: host, Argv: p.argv, Err: err, Said: p.said.String()}
 }
 
 // hint returns what helps where the agent has failed.

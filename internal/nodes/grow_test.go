@@ -203,10 +203,46 @@ func TestSilentHolder(t *testing.T) {
 	if _, err := n.addHost([]byte("handover"), 10*time.Millisecond); !errors.Is(err, errSilent) || !strings.Contains(err.Error(), "10ms (--launch-timeout)") {
 		t.Errorf("got %v, want %v, and within what time", err, errSilent)
 	}
-	if err := xunix.SendFDs(there, []byte(added), nil); err != nil {
-		t.Fatal(err)
-	}
+	n.answers = make(chan []byte, 1)
+	go n.hear()
+	(&holder{conn: there}).say(holderAdded, "")
 	if _, err := n.addHost([]byte("handover"), patience); !errors.Is(err, errSilent) {
 		t.Errorf("got %v after the late answer, want %v", err, errSilent)
+	}
+}
+
+// The start ends when a daemon has ended that had not connected yet, though the holder goes on with others.
+func TestEarlyEndInNetwork(t *testing.T) {
+	t.Parallel()
+	here, there, err := xunix.PacketPair()
+	if err != nil {
+		t.Skipf("no socket pairs: %v", err)
+	}
+	defer here.Close()
+	defer there.Close()
+	n := &network{conn: here, holder: newAgentProcess("here", []string{"oshrun"}), answers: make(chan []byte, 1)}
+	go n.hear()
+	from := &holder{conn: there}
+	from.say(holderEnded, "1 signal: killed")
+	from.say(holderEnded, "2 exit status 1")
+	from.say(holderRefused, "node3: no room")
+	if _, err := n.addHost([]byte("handover"), patience); err == nil || err.Error() != "node3: no room" {
+		t.Errorf("got %v, want the holder's error", err)
+	}
+	joined := make(chan struct{})
+	close(joined)
+	for _, x := range []struct {
+		m    *member
+		want string
+	}{
+		{&member{index: 1, host: "node1", joined: make(chan struct{})}, `daemon on node1, started by "oshrun": signal: killed`},
+		{&member{index: 2, host: "node2", joined: make(chan struct{})}, `daemon on node2, started by "oshrun": exit status 1`},
+	} {
+		if err := x.m.awaitDaemon(t.Context(), n.holder, patience); err == nil || err.Error() != x.want {
+			t.Errorf("got %v, want %s", err, x.want)
+		}
+	}
+	if !(&member{joined: joined}).hasJoined() {
+		t.Error("a daemon that has reported itself has not joined")
 	}
 }

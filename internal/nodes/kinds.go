@@ -34,9 +34,14 @@ func joinByKind(errs []hostError) error {
 	var kinds []string
 	hosts := map[string][]string{}
 	first := map[string]*hostError{}
+	same := map[string]string{} // kinds of texts: one agent for all hosts gives all one text, with the name of one
 	for i := range errs {
 		e := &errs[i]
-		kind := kindOf(*e)
+		kind, known := same[e.err.Error()]
+		if !known {
+			kind = kindOf(*e)
+			same[e.err.Error()] = kind
+		}
 		if first[kind] == nil {
 			kinds, first[kind] = append(kinds, kind), e
 			continue

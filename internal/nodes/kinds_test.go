@@ -27,6 +27,7 @@ func TestJoinByKind(t *testing.T) {
 	for i := range 6 {
 		all = append(all, plain(fmt.Sprintf("n%d", i), fmt.Sprintf("%%s: error %d", i)))
 	}
+	errAll := errors.New("one agent for all: a has failed")
 	for _, x := range []struct {
 		errs []hostError
 		want string
@@ -38,6 +39,7 @@ func TestJoinByKind(t *testing.T) {
 		{[]hostError{plain("a", "%s: no"), plain("b.c", "%s: no way"), plain("c", "%s: no")}, "a: no; and 1 more of the same kind: c\nb.c: no way"},
 		{[]hostError{agent("a", "exit status 127", "sh: a: ./a_a: not found"), agent("b", "exit status 127", "sh: a: ./b_b: not found")}, "daemon on a, started by \"ssh a\": exit status 127: sh: a: ./a_a: not found\ndaemon on b, started by \"ssh b\": exit status 127: sh: a: ./b_b: not found"},
 		{[]hostError{agent("n1", "exit status 127", "./n1_n1-n1: not found"), agent("n2", "exit status 127", "./n2_n2-n2: not found")}, `daemon on n1, started by "ssh n1": exit status 127: ./n1_n1-n1: not found; and 1 more of the same kind: n2`},
+		{[]hostError{{"a", errAll}, {"b", errAll}, {"c", errAll}}, "one agent for all: a has failed; and 2 more of the same kind: b, c"},
 		{all, "n0: error 0\nn1: error 1\nn2: error 2\nn3: error 3\nand other errors on n4, n5"},
 	} {
 		got := joinByKind(x.errs)

@@ -65,6 +65,16 @@ func (m *member) startDaemon(ctx context.Context) error {
 	return m.awaitDaemon(ctx, agent, m.root.cfg.Within)
 }
 
+// hasJoined says whether the daemon has reported itself.
+func (m *member) hasJoined() bool {
+	select {
+	case <-m.joined:
+		return true
+	default:
+		return false
+	}
+}
+
 // detachWithin is how long a daemon may take to report itself after its agent has ended well: some agents leave it to
 // itself.
 const detachWithin = 5 * time.Second
@@ -78,10 +88,15 @@ func (m *member) awaitDaemon(ctx context.Context, agent *agentProcess, within ti
 	defer late.Stop()
 	ended := agent.ended
 	for {
+		change, end := agent.ends.look(m.index)
+		if end != nil && !m.hasJoined() {
+			return agent.failureOf(m.host, end)
+		}
 		select {
 		case <-m.joined:
 			go m.watchAgent(agent)
 			return nil
+		case <-change:
 		case <-ended:
 			if agent.err != nil {
 				return agent.failure()

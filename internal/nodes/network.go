@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -39,10 +41,16 @@ const (
 	bridgeName = "bridge"
 	holderFD   = 3       // the holder's connection with the front end, its first extra file
 	listening  = "ready" // what the holder sends with the listening socket
-	added      = "added" // what the holder sends when it has started one more daemon; anything else is an error
 
-	mostSaid      = 4 << 10 // bytes of that error
+	mostSaid      = 4 << 10 // bytes of an error
 	mostAddresses = 253     // of nodes
+)
+
+// What the holder tells the front end: a letter, and a text behind it.
+const (
+	holderAdded   = 'a' // it has started one more daemon
+	holderRefused = 'r' // it has not: why
+	holderEnded   = 'e' // a daemon has ended: the node, a blank, and how
 )
 
 // nodeAddress returns the address of a node, with the length of the network's prefix.
@@ -63,6 +71,8 @@ type network struct {
 	conn   *os.File
 	adding sync.Mutex // held while the holder starts one more daemon
 	silent bool       // it has not answered in time; guarded by adding
+	// answers has the answers of the holder when it is to start one more daemon; closed when it says nothing any more.
+	answers chan []byte
 }
 
 // errSilent is the error of a holder that is there, and does not answer.
@@ -123,13 +133,19 @@ func (n *network) addHost(handover []byte, within time.Duration) (*agentProcess,
 	if n.silent {
 		return nil, errSilent
 	}
-	err := n.conn.SetDeadline(time.Now().Add(within))
+	late := time.NewTimer(within)
+	defer late.Stop()
+	err := n.conn.SetWriteDeadline(time.Now().Add(within))
 	if err == nil {
 		err = xunix.SendFDs(n.conn, handover, nil)
 	}
 	var said []byte
 	if err == nil {
-		said, _, err = xunix.RecvFDs(n.conn, mostSaid, 0)
+		select {
+		case said = <-n.answers:
+		case <-late.C:
+			err = os.ErrDeadlineExceeded
+		}
 	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		n.silent = true // an answer that comes later would be taken for that of the next host
@@ -138,10 +154,29 @@ func (n *network) addHost(handover []byte, within time.Duration) (*agentProcess,
 	if err != nil || len(said) == 0 {
 		return nil, errors.Join(errors.New("the holder of the network of emulated nodes has ended"), err)
 	}
-	if string(said) != added {
-		return nil, errors.New(string(said))
+	if said[0] != holderAdded {
+		return nil, errors.New(string(said[1:]))
 	}
 	return n.holder, nil
+}
+
+// hear takes what the holder says, until it has ended.
+func (n *network) hear() {
+	defer close(n.answers)
+	for {
+		said, _, err := xunix.RecvFDs(n.conn, mostSaid, 0)
+		if err != nil || len(said) == 0 {
+			return
+		}
+		if said[0] != holderEnded {
+			n.answers <- said
+			continue
+		}
+		number, how, _ := strings.Cut(string(said[1:]), " ")
+		if node, err := strconv.Atoi(number); err == nil {
+			n.holder.ends.note(node, errors.New(how))
+		}
+	}
 }
 
 // close ends a holder that has got no handover.
@@ -179,6 +214,8 @@ func (n *network) handOver(handover []byte) (*agentProcess, error) {
 		<-n.holder.ended
 		return nil, errors.Join(err, n.holder.failure())
 	}
+	n.answers = make(chan []byte, 1) // one is under way at most, for which nobody may wait any more
+	go n.hear()
 	return n.holder, nil
 }
 
@@ -233,9 +270,9 @@ func runHosts(h Handover, conn *os.File) error {
 	if err != nil {
 		return fmt.Errorf("path of oshrun: %w", err)
 	}
-	var daemons []*exec.Cmd
+	var daemons []hostDaemon
 	for node, host := range h.Hosts {
-		var d *exec.Cmd
+		var d hostDaemon
 		if d, err = startHost(self, host, node, h); err != nil {
 			err = fmt.Errorf("%s: %w", host, err)
 			break
@@ -251,15 +288,25 @@ func runHosts(h Handover, conn *os.File) error {
 	if err == nil {
 		go receiveHosts(conn, more)
 	}
-	return errors.Join(err, waitForAll(daemons, more, func(packet []byte) (*exec.Cmd, error) {
-		d, err := startMore(self, packet)
-		said := added
-		if err != nil {
-			text := err.Error()
-			said = text[:min(len(text), mostSaid)]
-		}
-		return d, errors.Join(err, xunix.SendFDs(conn, []byte(said), nil))
-	}))
+	n := &holder{oshrun: self, conn: conn}
+	return errors.Join(err, n.waitForAll(daemons, more))
+}
+
+// hostDaemon is the daemon of a host.
+type hostDaemon struct {
+	*exec.Cmd
+	node int
+}
+
+// holder is the process that has the network, while its daemons run.
+type holder struct {
+	oshrun string
+	conn   *os.File // to the front end
+}
+
+// say tells the front end something, if it is still there.
+func (n *holder) say(what byte, text string) {
+	_ = xunix.SendFDs(n.conn, append([]byte{what}, text[:min(len(text), mostSaid-1)]...), nil)
 }
 
 // receiveHosts passes on handovers of further hosts, until the front end has gone or this process ends.
@@ -274,7 +321,7 @@ func receiveHosts(conn *os.File, to chan<- []byte) {
 }
 
 // startMore starts the daemon of one more host.
-func startMore(oshrun string, packet []byte) (*exec.Cmd, error) {
+func (n *holder) startMore(packet []byte) (d hostDaemon, err error) {
 	h, err := ReadHandover(bytes.NewReader(packet))
 	if err == nil && len(h.Hosts) != 1 {
 		err = fmt.Errorf("handover with %d hosts, want one", len(h.Hosts))
@@ -283,45 +330,57 @@ func startMore(oshrun string, packet []byte) (*exec.Cmd, error) {
 		err = checkAddress(h.Node)
 	}
 	if err != nil {
-		return nil, err
+		return d, err
 	}
-	d, err := startHost(oshrun, h.Hosts[0], h.Node, h)
-	if err != nil {
+	if d, err = startHost(n.oshrun, h.Hosts[0], h.Node, h); err != nil {
 		err = fmt.Errorf("%s: %w", h.Hosts[0], err)
 	}
 	return d, err
 }
 
 // waitForAll waits for daemons, and starts those that are wanted meanwhile. Each is reaped when it ends: the front end
-// removes the files of a killed daemon only if that does not run any more. The front end has learned of an end by its
-// connection, and learns from the error that there may be files.
-func waitForAll(daemons []*exec.Cmd, more <-chan []byte, start func(packet []byte) (*exec.Cmd, error)) error {
+// removes the files of a killed daemon only if that does not run any more. The front end learns of each end, for a daemon
+// may end before it has connected. From the error it learns that there may be files.
+func (n *holder) waitForAll(daemons []hostDaemon, more <-chan []byte) error {
+	type end struct {
+		node int
+		err  error
+	}
 	var errs []error
-	ends := make(chan error)
-	wait := func(d *exec.Cmd) { go func() { ends <- d.Wait() }() }
+	ends := make(chan end)
+	wait := func(d hostDaemon) { go func() { ends <- end{d.node, d.Wait()} }() }
 	for _, d := range daemons {
 		wait(d)
 	}
 	for running := len(daemons); running > 0; {
 		select {
-		case err := <-ends:
+		case e := <-ends:
 			running--
-			errs = append(errs, err)
-		case packet := <-more:
-			if d, _ := start(packet); d != nil { // the front end has the error
-				running++
-				wait(d)
+			errs = append(errs, e.err)
+			how := "exit status 0"
+			if e.err != nil {
+				how = e.err.Error()
 			}
+			n.say(holderEnded, fmt.Sprintf("%d %s", e.node, how))
+		case packet := <-more:
+			d, err := n.startMore(packet)
+			if err != nil {
+				n.say(holderRefused, err.Error())
+				continue
+			}
+			n.say(holderAdded, "")
+			running++
+			wait(d)
 		}
 	}
 	return errors.Join(errs...)
 }
 
 // startHost starts the daemon of a node, which waits for its handover until its host is connected.
-func startHost(oshrun, host string, node int, h Handover) (*exec.Cmd, error) {
+func startHost(oshrun, host string, node int, h Handover) (hostDaemon, error) {
 	stdin, handover, err := os.Pipe()
 	if err != nil {
-		return nil, err
+		return hostDaemon{}, err
 	}
 	defer handover.Close() //nolint:errcheck // an error of the write says more
 	d := exec.Command(oshrun, daemonWords...)
@@ -330,7 +389,7 @@ func startHost(oshrun, host string, node int, h Handover) (*exec.Cmd, error) {
 	err = d.Start()
 	stdin.Close() //nolint:errcheck // the daemon has it
 	if err != nil {
-		return nil, err
+		return hostDaemon{}, err
 	}
 	err = xunix.ConnectHost(d.Process.Pid, host, nodeAddress(node), bridgeName, fmt.Sprintf("port%d", node))
 	if err == nil {
@@ -339,8 +398,10 @@ func startHost(oshrun, host string, node int, h Handover) (*exec.Cmd, error) {
 	}
 	if err != nil {
 		_ = d.Process.Kill() // it may have ended
-		_ = d.Wait()
-		return nil, err
+		if ended := d.Wait(); errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.EPIPE) {
+			err = fmt.Errorf("its daemon has ended: %w", ended)
+		}
+		return hostDaemon{}, err
 	}
-	return d, nil
+	return hostDaemon{d, node}, nil
 }
