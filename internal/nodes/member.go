@@ -183,6 +183,14 @@ func (m *member) send(f wire.Frame) {
 	}
 }
 
+// Launch starts the node's PEs.
+func (m *member) Launch() error {
+	if err := m.Client.Launch(); err != nil {
+		return fmt.Errorf("%s: %w", m.host, err)
+	}
+	return nil
+}
+
 // holdAtMost is how long a daemon may take to say that it will wait for the front end.
 const holdAtMost = 5 * time.Second
 
