@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -189,16 +190,22 @@ func TestAddNodesToLocal(t *testing.T) {
 	}
 }
 
-// A spawn waits for a silent holder for the given time only. The holder's late answer is not taken for that of the next
-// host.
-func TestSilentHolder(t *testing.T) {
-	t.Parallel()
+// holderLine returns both ends of the line between the front end and the holder of a network.
+func holderLine(t *testing.T) (here, there *os.File) {
+	t.Helper()
 	here, there, err := xunix.PacketPair()
 	if err != nil {
 		t.Skipf("no socket pairs: %v", err)
 	}
-	defer here.Close()
-	defer there.Close()
+	t.Cleanup(func() { _ = errors.Join(here.Close(), there.Close()) })
+	return here, there
+}
+
+// A spawn waits for a silent holder for the given time only. The holder's late answer is not taken for that of the next
+// host.
+func TestSilentHolder(t *testing.T) {
+	t.Parallel()
+	here, there := holderLine(t)
 	n := &network{conn: here}
 	if _, err := n.addHost([]byte("handover"), 10*time.Millisecond); !errors.Is(err, errSilent) || !strings.Contains(err.Error(), "10ms (--launch-timeout)") {
 		t.Errorf("got %v, want %v, and within what time", err, errSilent)
@@ -214,12 +221,7 @@ func TestSilentHolder(t *testing.T) {
 // The start ends when a daemon has ended that had not connected yet, though the holder goes on with others.
 func TestEarlyEndInNetwork(t *testing.T) {
 	t.Parallel()
-	here, there, err := xunix.PacketPair()
-	if err != nil {
-		t.Skipf("no socket pairs: %v", err)
-	}
-	defer here.Close()
-	defer there.Close()
+	here, there := holderLine(t)
 	n := &network{conn: here, holder: newAgentProcess("here", []string{"oshrun"}), answers: make(chan []byte, 1)}
 	go n.hear()
 	from := &holder{conn: there}
