@@ -2,6 +2,7 @@ package launch
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/goshmem/goshmem/internal/daemon"
 )
@@ -77,7 +78,8 @@ func (k *sink) fill(c *chunk, text []byte) []byte {
 		line.open, line.of = text[len(text)-1] != '\n', c.from
 		return nil
 	}
-	begin, out, open := len(k.next.text), k.next.text, line.open
+	begin, open := len(k.next.text), line.open
+	out := slices.Grow(k.next.text, expected(k.next.text, c.prefix, text))
 	for len(text) > 0 && len(out) < roomBytes {
 		n := bytes.IndexByte(text, '\n') + 1
 		if !open {
@@ -93,6 +95,14 @@ func (k *sink) fill(c *chunk, text []byte) []byte {
 	k.took(c.to, false, len(out)-begin)
 	line.open, line.of = open, c.from
 	return text
+}
+
+// expected returns by how many bytes fill grows a batch, unless the line that fills it is long. To grow the batch by
+// steps would leave a megabyte to the garbage collector.
+func expected(batch, prefix, text []byte) int {
+	const line = 4 << 10
+	all := len(text) + (bytes.Count(text, []byte{'\n'})+1)*len(prefix)
+	return min(all, max(roomBytes-len(batch), 0)+line)
 }
 
 // breakLine ends the open line of a destination unless it is from's.
