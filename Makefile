@@ -5,7 +5,7 @@ BIN := $(CURDIR)/.bin
 # Packages whose goroutines share Go memory. The race detector does not see races
 # in mapped memory. For the protocols on mapped memory, symheap/layout has the
 # arguments, and there are stress tests.
-RACE := ./internal/... ./detector/... ./pmix/... ./symheap/... ./rma/... ./coll/... ./shmem/... ./mpi/... ./interop/... ./sim/...
+RACE := ./internal/... ./detector/... ./pmix/... ./symheap/... ./rma/... ./transport/... ./coll/... ./shmem/... ./mpi/... ./interop/... ./sim/...
 
 FUZZ_COUNT ?= 200000
 

@@ -117,6 +117,42 @@ func TestPublishAll(t *testing.T) {
 	}
 }
 
+// A node that is lost after its PEs is on the page: by PEs whose deaths are news, otherwise by a later death of one.
+func TestPublishLoss(t *testing.T) {
+	p, v := newPage(t, 8)
+	lost := func(pes ...int) (found []int) {
+		for _, pe := range pes {
+			if f, ok := v.Failure(pe); ok && f.Cause == Of(NodeLost) {
+				found = append(found, pe)
+			}
+		}
+		return found
+	}
+	p.Publish(1, 1, ByExit(7), 3)
+	p.Publish(2, 1, ByExit(7), 3)
+	p.Publish(4, 1, ByExit(7), 3)
+	if e := p.PublishLoss([]int{4, 5}, 1); e != 4 || !slices.Equal(lost(4, 5), []int{5}) {
+		t.Errorf("epoch %d, PEs %v are lost, want epoch 4 and PE 5", e, lost(4, 5))
+	}
+	if e := p.PublishLoss([]int{1, 2}, 1); e != 5 || !slices.Equal(lost(1, 2), []int{1}) || !v.Dead(1, 1) {
+		t.Errorf("epoch %d, PEs %v are lost, want epoch 5 and PE 1", e, lost(1, 2))
+	}
+	if all, _ := v.Since(4); len(all) != 1 || all[0].PE != 1 {
+		t.Errorf("epoch 5 has %+v, want PE 1", all)
+	}
+	for _, pes := range [][]int{{1, 2}, {4, 5}, {}, {-1}, {8}} {
+		if e := p.PublishLoss(pes, 1); e != 0 || v.Epoch() != 5 {
+			t.Errorf("PEs %v: published in epoch %d of %d, want nothing", pes, e, v.Epoch())
+		}
+	}
+	if err := p.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if e := p.PublishLoss([]int{2}, 1); e != 0 {
+		t.Errorf("after Close: published in epoch %d", e)
+	}
+}
+
 // Readers see whole failures, and all of them up to each epoch, while one incarnation after the
 // other of a few PEs is published.
 func TestConcurrentReaders(t *testing.T) {

@@ -106,6 +106,33 @@ func (p *Page) PublishAll(pes []int, incarnation uint32, c Cause, at time.Durati
 	return epoch
 }
 
+// PublishLoss publishes that the node of some PEs is lost. These are all of its PEs that had ended before, some of them by
+// their deaths. It is PublishAll with the cause NodeLost if there is a PE whose death was not published. Otherwise the first
+// PE gets a later death, with that cause: readers find by one PE with it that a node is lost.
+//
+// If a PE has that cause already and all are published, PublishLoss changes nothing and returns 0.
+//
+//   - Concurrent calls: allowed.
+func (p *Page) PublishLoss(pes []int, incarnation uint32) (epoch uint64) {
+	if epoch = p.PublishAll(pes, incarnation, Of(NodeLost), 0); epoch != 0 {
+		return epoch
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.page == nil || len(pes) == 0 {
+		return 0
+	}
+	for _, pe := range pes {
+		if pe < 0 || pe >= p.npes || Cause(p.page.Failure(pe).Cause).Kind() == NodeLost {
+			return 0
+		}
+	}
+	epoch = p.page.Epoch + 1
+	p.write(pes[0], incarnation, Of(NodeLost), 0, epoch)
+	p.finish(epoch)
+	return epoch
+}
+
 // write writes a death on the page, of which readers learn when the epoch is finished. The caller
 // holds the lock.
 func (p *Page) write(pe int, incarnation uint32, c Cause, at time.Duration, epoch uint64) {

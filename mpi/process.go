@@ -99,7 +99,7 @@ func (p *process) isDead(pe layout.PE) bool { return p.dead != nil && p.dead[pe]
 // lie elsewhere.
 func (p *process) segmentOffset(at unsafe.Pointer, n int) uint64 {
 	off := uint64(uintptr(at) - uintptr(unsafe.Pointer(p.own)))
-	if size := p.job.Map.Size(); off < layout.HeapOffset || off >= size || size-off < uint64(n) {
+	if size := layout.HeapOffset + p.job.Map.HeapSize(); off < layout.HeapOffset || off >= size || size-off < uint64(n) {
 		return 0
 	}
 	return off

@@ -52,6 +52,23 @@ func ring(b *layout.Bell) {
 	}
 }
 
+// RingEvent is RingBell for a bell whose owner sleeps on an event descriptor: the agent of a node.
+func RingEvent(b *layout.Bell, event int) {
+	if atomic.LoadUint32(&b.Sleeping) != 0 {
+		ringEvent(b, event)
+	}
+}
+
+// ringEvent is the slow half of RingEvent. As in wake, the bell is cleared first, and only the writer that clears
+// BellAsleep makes the system call.
+//
+//go:noinline
+func ringEvent(b *layout.Bell, event int) {
+	if atomic.AddUint32(&b.Sleeping, 0)&layout.BellAsleep != 0 && atomic.AndUint32(&b.Sleeping, layout.BellAsk)&layout.BellAsleep != 0 {
+		xunix.PostEvent(event)
+	}
+}
+
 // WakeOwner wakes the owner of the bell if it sleeps. It does not read the bell first.
 func WakeOwner(b *layout.Bell) { wake(&b.Sleeping) }
 

@@ -6,3 +6,6 @@ package rma
 // thread stored before. On amd64 every plain store has release order. An atomic store of Go would be a locked
 // instruction, which waits until the earlier stores have reached the cache.
 func StoreRelease(word *uint64, v uint64) { *word = v }
+
+// StoreRelease32 is StoreRelease for a word of 4 bytes.
+func StoreRelease32(word *uint32, v uint32) { *word = v }

@@ -17,12 +17,13 @@ type Outcome struct {
 // destinations of FCollect, Alltoall and AlltoallS, the blocks of failed PEs stay as they were; Collect leaves no gap
 // for them.
 //
-// Allocation and the making of teams are collectives too.
+// Allocation and the making of teams are collectives too. On a team whose PEs are on several nodes, the Outcome is empty:
+// its collectives are made of all PEs, or fail.
 //
 //   - Cost: none for the collective; two slices for this call.
 //   - Source: none; like MPI's MPIX_Comm_get_failed.
 func (t *Team) Outcome() Outcome {
-	if t.checkUsable("Team.Outcome") != nil {
+	if t.checkUsable("Team.Outcome") != nil || t.upper != nil {
 		return Outcome{}
 	}
 	o := t.coll.Outcome()
@@ -60,6 +61,9 @@ func (t *Team) runAgreement(op string, flags uint64) (coll.Agreement, error) {
 	if err := t.checkUsable(op); err != nil {
 		return coll.Agreement{}, err
 	}
+	if err := t.checkNear(op); err != nil {
+		return coll.Agreement{}, err
+	}
 	if err := t.compareIfPossible(op); err != nil {
 		return coll.Agreement{}, err
 	}
@@ -81,6 +85,9 @@ func (t *Team) Shrink() (*Team, error) {
 	if err := t.checkUsable(op); err != nil {
 		return nil, err
 	}
+	if err := t.checkNear(op); err != nil {
+		return nil, err
+	}
 	if err := t.compareIfPossible(op); err != nil {
 		return nil, err
 	}
@@ -96,5 +103,5 @@ func (t *Team) Shrink() (*Team, error) {
 	if n.Size() < t.NPEs() {
 		t.h.alertLayers()
 	}
-	return registerTeam(t.h, n, n.PEs(), c), nil
+	return registerTeam(t.h, n, numbersOf(n.PEs()), c), nil
 }

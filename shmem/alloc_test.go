@@ -34,7 +34,7 @@ func TestNoAllocations(t *testing.T) {
 		t.Run("atomic", func(t *testing.T) { testAtomicAllocs(t, w) })
 		t.Run("waiting", func(t *testing.T) { testWaitingAllocs(t, w) })
 		t.Run("collective", func(t *testing.T) { testCollectiveAllocs(t, w) })
-	})
+	}, oneNode)
 }
 
 func testOneSidedAllocs(t *testing.T, w *shmem.World) {

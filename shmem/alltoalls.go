@@ -41,6 +41,9 @@ func AlltoallS[T any](t *Team, dst, src Sym[T], s Stride) error {
 			return err
 		}
 	}
+	if t.upper != nil {
+		return t.spanning(op, callAlltoallS, sizeOf[T]()).alltoall(d.off, f.off, s)
+	}
 	return t.publicError(op, coll.AlltoallS[T](t.ctx, t.coll, buffersOf(d, f, s.N), coll.Strides{Dst: s.Dst, Src: s.Src}))
 }
 

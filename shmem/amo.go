@@ -21,10 +21,10 @@ import "github.com/goshmem/goshmem/rma"
 //
 //go:nosplit
 func AtomicFetch[T AMOExt](c *Ctx, x Sym[T], pe int) (T, error) {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowAtomic(c, x, 0, pe, &routineAtomicFetch)
 	}
-	return rma.AtomicLoad[T](c.target(pe).At(x.off)), nil
+	return rma.AtomicLoad[T](c.targetAndMark(pe).At(x.off)), nil
 }
 
 // AtomicSet writes v to the first element of x on PE pe.
@@ -37,10 +37,10 @@ func AtomicFetch[T AMOExt](c *Ctx, x Sym[T], pe int) (T, error) {
 //
 //go:nosplit
 func AtomicSet[T AMOExt](c *Ctx, x Sym[T], v T, pe int) error {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowUpdate(c, x, v, pe, &routineAtomicSet)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	rma.AtomicStore(t.At(x.off), v)
 	t.Ring()
 	return nil
@@ -56,10 +56,10 @@ func AtomicSet[T AMOExt](c *Ctx, x Sym[T], v T, pe int) error {
 //
 //go:nosplit
 func AtomicSwap[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (T, error) {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowAtomic(c, x, v, pe, &routineAtomicSwap)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	old := rma.AtomicSwap(t.At(x.off), v)
 	t.Ring()
 	return old, nil
@@ -75,10 +75,10 @@ func AtomicSwap[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //
 //go:nosplit
 func AtomicCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (T, error) {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowCompareSwap(c, x, cond, v, pe, &routineAtomicCompareSwap)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	old := rma.AtomicCompareSwap(t.At(x.off), cond, v)
 	t.Ring()
 	return old, nil
@@ -94,10 +94,10 @@ func AtomicCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (T, error) {
 //
 //go:nosplit
 func AtomicFetchInc[T AMO](c *Ctx, x Sym[T], pe int) (T, error) {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowAtomic(c, x, 1, pe, &routineAtomicFetchInc)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	old := rma.AtomicAdd(t.At(x.off), T(1))
 	t.Ring()
 	return old, nil
@@ -113,10 +113,10 @@ func AtomicFetchInc[T AMO](c *Ctx, x Sym[T], pe int) (T, error) {
 //
 //go:nosplit
 func AtomicInc[T AMO](c *Ctx, x Sym[T], pe int) error {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowUpdate(c, x, 1, pe, &routineAtomicInc)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	rma.AtomicAdd(t.At(x.off), T(1))
 	t.Ring()
 	return nil
@@ -132,10 +132,10 @@ func AtomicInc[T AMO](c *Ctx, x Sym[T], pe int) error {
 //
 //go:nosplit
 func AtomicFetchAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) (T, error) {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowAtomic(c, x, v, pe, &routineAtomicFetchAdd)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	old := rma.AtomicAdd(t.At(x.off), v)
 	t.Ring()
 	return old, nil
@@ -151,10 +151,10 @@ func AtomicFetchAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //
 //go:nosplit
 func AtomicAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) error {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowUpdate(c, x, v, pe, &routineAtomicAdd)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	rma.AtomicAdd(t.At(x.off), v)
 	t.Ring()
 	return nil
@@ -170,10 +170,10 @@ func AtomicAdd[T AMO](c *Ctx, x Sym[T], v T, pe int) error {
 //
 //go:nosplit
 func AtomicFetchAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowAtomic(c, x, v, pe, &routineAtomicFetchAnd)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	old := rma.AtomicAnd(t.At(x.off), v)
 	t.Ring()
 	return old, nil
@@ -189,10 +189,10 @@ func AtomicFetchAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //
 //go:nosplit
 func AtomicAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowUpdate(c, x, v, pe, &routineAtomicAnd)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	rma.AtomicAnd(t.At(x.off), v)
 	t.Ring()
 	return nil
@@ -208,10 +208,10 @@ func AtomicAnd[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 //
 //go:nosplit
 func AtomicFetchOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowAtomic(c, x, v, pe, &routineAtomicFetchOr)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	old := rma.AtomicOr(t.At(x.off), v)
 	t.Ring()
 	return old, nil
@@ -227,10 +227,10 @@ func AtomicFetchOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //
 //go:nosplit
 func AtomicOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowUpdate(c, x, v, pe, &routineAtomicOr)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	rma.AtomicOr(t.At(x.off), v)
 	t.Ring()
 	return nil
@@ -246,10 +246,10 @@ func AtomicOr[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
 //
 //go:nosplit
 func AtomicFetchXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowAtomic(c, x, v, pe, &routineAtomicFetchXor)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	old := rma.AtomicXor(t.At(x.off), v)
 	t.Ring()
 	return old, nil
@@ -265,10 +265,10 @@ func AtomicFetchXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (T, error) {
 //
 //go:nosplit
 func AtomicXor[T AMOBits](c *Ctx, x Sym[T], v T, pe int) error {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowUpdate(c, x, v, pe, &routineAtomicXor)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	rma.AtomicXor(t.At(x.off), v)
 	t.Ring()
 	return nil

@@ -13,10 +13,10 @@ import "github.com/goshmem/goshmem/rma"
 //
 //go:nosplit
 func AtomicFetchNBI[T AMOExt](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowAtomicNBI(c, x, 0, pe, &routineAtomicFetchNBI)
 	}
-	return Pending[T]{ctx: c, value: rma.AtomicLoad[T](c.target(pe).At(x.off))}, nil
+	return Pending[T]{of: &c.origin, value: rma.AtomicLoad[T](c.targetAndMark(pe).At(x.off))}, nil
 }
 
 // AtomicSwapNBI is AtomicSwap that may return before the operation was performed: Wait returns what the element held.
@@ -30,13 +30,13 @@ func AtomicFetchNBI[T AMOExt](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
 //
 //go:nosplit
 func AtomicSwapNBI[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowAtomicNBI(c, x, v, pe, &routineAtomicSwapNBI)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	old := rma.AtomicSwap(t.At(x.off), v)
 	t.Ring()
-	return Pending[T]{ctx: c, value: old}, nil
+	return Pending[T]{of: &c.origin, value: old}, nil
 }
 
 // AtomicCompareSwapNBI is AtomicCompareSwap that may return before the operation was performed: Wait returns what the
@@ -50,13 +50,13 @@ func AtomicSwapNBI[T AMOExt](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) 
 //
 //go:nosplit
 func AtomicCompareSwapNBI[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (Pending[T], error) {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowCompareSwapNBI(c, x, cond, v, pe)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	old := rma.AtomicCompareSwap(t.At(x.off), cond, v)
 	t.Ring()
-	return Pending[T]{ctx: c, value: old}, nil
+	return Pending[T]{of: &c.origin, value: old}, nil
 }
 
 // AtomicFetchIncNBI is AtomicFetchInc that may return before the operation was performed: Wait returns what the
@@ -70,13 +70,13 @@ func AtomicCompareSwapNBI[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (Pending[T
 //
 //go:nosplit
 func AtomicFetchIncNBI[T AMO](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowAtomicNBI(c, x, 1, pe, &routineAtomicFetchIncNBI)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	old := rma.AtomicAdd(t.At(x.off), T(1))
 	t.Ring()
-	return Pending[T]{ctx: c, value: old}, nil
+	return Pending[T]{of: &c.origin, value: old}, nil
 }
 
 // AtomicFetchAddNBI is AtomicFetchAdd that may return before the operation was performed: Wait returns what the
@@ -90,13 +90,13 @@ func AtomicFetchIncNBI[T AMO](c *Ctx, x Sym[T], pe int) (Pending[T], error) {
 //
 //go:nosplit
 func AtomicFetchAddNBI[T AMO](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowAtomicNBI(c, x, v, pe, &routineAtomicFetchAddNBI)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	old := rma.AtomicAdd(t.At(x.off), v)
 	t.Ring()
-	return Pending[T]{ctx: c, value: old}, nil
+	return Pending[T]{of: &c.origin, value: old}, nil
 }
 
 // AtomicFetchAndNBI is AtomicFetchAnd that may return before the operation was performed: Wait returns what the
@@ -110,13 +110,13 @@ func AtomicFetchAddNBI[T AMO](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error)
 //
 //go:nosplit
 func AtomicFetchAndNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowAtomicNBI(c, x, v, pe, &routineAtomicFetchAndNBI)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	old := rma.AtomicAnd(t.At(x.off), v)
 	t.Ring()
-	return Pending[T]{ctx: c, value: old}, nil
+	return Pending[T]{of: &c.origin, value: old}, nil
 }
 
 // AtomicFetchOrNBI is AtomicFetchOr that may return before the operation was performed: Wait returns what the element
@@ -130,13 +130,13 @@ func AtomicFetchAndNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], er
 //
 //go:nosplit
 func AtomicFetchOrNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowAtomicNBI(c, x, v, pe, &routineAtomicFetchOrNBI)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	old := rma.AtomicOr(t.At(x.off), v)
 	t.Ring()
-	return Pending[T]{ctx: c, value: old}, nil
+	return Pending[T]{of: &c.origin, value: old}, nil
 }
 
 // AtomicFetchXorNBI is AtomicFetchXor that may return before the operation was performed: Wait returns what the
@@ -150,11 +150,11 @@ func AtomicFetchOrNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], err
 //
 //go:nosplit
 func AtomicFetchXorNBI[T AMOBits](c *Ctx, x Sym[T], v T, pe int) (Pending[T], error) {
-	if !c.passAndMark(x.tag, pe) {
+	if !c.passes(x.tag, pe) {
 		return slowAtomicNBI(c, x, v, pe, &routineAtomicFetchXorNBI)
 	}
-	t := c.target(pe)
+	t := c.targetAndMark(pe)
 	old := rma.AtomicXor(t.At(x.off), v)
 	t.Ring()
-	return Pending[T]{ctx: c, value: old}, nil
+	return Pending[T]{of: &c.origin, value: old}, nil
 }

@@ -12,6 +12,9 @@ func init() {
 		if err := t.checkUsable(op); err != nil {
 			return bridge.Group{}, err
 		}
+		if err := t.checkNear(op); err != nil {
+			return bridge.Group{}, err
+		}
 		return bridge.Group{Team: t.coll, Ctx: t.ctx, Fail: t.publicError}, nil
 	}
 	bridge.NewTeam = func(t *coll.Team) (any, error) {
@@ -23,6 +26,6 @@ func init() {
 		if t.Tolerant() {
 			mode = ModeTolerant
 		}
-		return registerTeam(h, t, t.PEs(), TeamConfig{Mode: mode}), nil
+		return registerTeam(h, t, numbersOf(t.PEs()), TeamConfig{Mode: mode}), nil
 	}
 }

@@ -290,7 +290,7 @@ func TestCheckAskedByOne(t *testing.T) {
 						ok(t, m.Finalize())
 					}
 				}
-			}, shmemtest.Timeout(30*time.Second))
+			}, shmemtest.Timeout(30*time.Second), oneNode)
 		})
 	}
 }
@@ -326,5 +326,5 @@ func TestCheckOffAllocatesNothing(t *testing.T) {
 		}); n != 0 {
 			t.Errorf("%v allocations a call, want none", n)
 		}
-	})
+	}, oneNode)
 }

@@ -41,6 +41,9 @@ func Broadcast[T any](t *Team, dst, src Sym[T], root int) error {
 			return err
 		}
 	}
+	if t.upper != nil {
+		return t.spanning(op, callBroadcast, sizeOf[T]()).broadcast(dst.off, src.off, src.n, root)
+	}
 	return t.publicError(op, coll.Broadcast[T](t.ctx, t.coll, buffersOf(dst, src, src.n), root))
 }
 
@@ -71,6 +74,9 @@ func Reduce[T any](t *Team, dst, src Sym[T], op Op[T]) error {
 			return err
 		}
 	}
+	if t.upper != nil {
+		return foldSpanning(t.spanning(name, callReduce, sizeOf[T]()), dst, src, op, t.NPEs())
+	}
 	return t.publicError(name, coll.Reduce[T](t.ctx, t.coll, buffersOf(dst, src, src.n), coll.Op[T](op)))
 }
 
@@ -90,6 +96,9 @@ func FCollect[T any](t *Team, dst, src Sym[T]) error {
 		if err := t.compare(op, dst.off, src.off, "FCollect of %s", coll.NameElements[T](src.n)); err != nil {
 			return err
 		}
+	}
+	if t.upper != nil {
+		return t.spanning(op, callFCollect, sizeOf[T]()).fcollect(dst.off, src.off, src.n)
 	}
 	return t.publicError(op, coll.FCollect[T](t.ctx, t.coll, buffersOf(dst, src, src.n)))
 }
@@ -113,15 +122,22 @@ func Collect[T any](t *Team, dst, src Sym[T]) error {
 			return err
 		}
 	}
+	if t.upper != nil {
+		return t.spanning(op, callCollect, sizeOf[T]()).collect(dst.off, src.off, src.n, dst.n)
+	}
 	err := coll.Collect[T](t.ctx, t.coll, buffersOf(dst, src, src.n), dst.n)
 	if room, ok := errors.AsType[*coll.RoomError](err); ok {
-		return usage(op, ErrArgument, "destination of PE %d of the team has %d elements, want at least %d, the number of all sources together",
-			room.Member, room.Room, room.Total)
+		return roomError(op, room.Member, room.Room, room.Total)
 	}
 	if other, ok := errors.AsType[*coll.OtherError](err); ok {
 		return usage(op, ErrMismatch, "PE %d of the team called another collective or has another element type, want the same on all", other.Member)
 	}
 	return t.publicError(op, err)
+}
+
+// roomError returns the error of a Collect whose destination is too short on a PE of the team.
+func roomError(op string, pe, room, total int) error {
+	return usage(op, ErrArgument, "destination of PE %d of the team has %d elements, want at least %d, the number of all sources together", pe, room, total)
 }
 
 // Alltoall sends block i of src to PE i, where it becomes the block of dst with the sender's number.
@@ -146,6 +162,9 @@ func Alltoall[T any](t *Team, dst, src Sym[T]) error {
 		if err := t.compare(op, dst.off, src.off, "Alltoall of %s", coll.NameElements[T](src.n)); err != nil {
 			return err
 		}
+	}
+	if t.upper != nil {
+		return t.spanning(op, callAlltoall, sizeOf[T]()).alltoall(dst.off, src.off, Stride{Dst: 1, Src: 1, N: n})
 	}
 	return t.publicError(op, coll.Alltoall[T](t.ctx, t.coll, buffersOf(dst, src, n)))
 }

@@ -174,5 +174,5 @@ func TestReduceSameBits(t *testing.T) {
 			}
 			ok(t, w.Barrier())
 		}
-	})
+	}, oneNode)
 }

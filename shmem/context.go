@@ -1,19 +1,69 @@
 package shmem
 
 import (
+	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"weak"
+
+	"github.com/goshmem/goshmem/internal/far"
 )
 
 // ctxShared is what all handles of a context share.
 type ctxShared struct {
 	team      *Team
-	isDefault bool // this is the default context, which lives until Finalize
+	isDefault bool        // this is the default context, which lives until Finalize
+	touched   far.Touched // the nodes that have operations of the context under way
 
 	mu      sync.Mutex
 	session bool
 	handles []weak.Pointer[Ctx] // all handles that With has made, and the first; empty for the default context
+}
+
+// contexts are the contexts of a world that were not destroyed.
+type contexts struct {
+	sync.Mutex
+	live map[*ctxShared]struct{}
+}
+
+// add adds a context that was made.
+func (s *contexts) add(m *ctxShared) {
+	s.Lock()
+	defer s.Unlock()
+	if s.live == nil {
+		s.live = map[*ctxShared]struct{}{}
+	}
+	s.live[m] = struct{}{}
+}
+
+// remove removes a context that is being destroyed.
+func (s *contexts) remove(m *ctxShared) {
+	s.Lock()
+	defer s.Unlock()
+	delete(s.live, m)
+}
+
+// all returns the contexts.
+func (s *contexts) all() []*ctxShared {
+	s.Lock()
+	defer s.Unlock()
+	return slices.Collect(maps.Keys(s.live))
+}
+
+// endDirect makes Quiet find out that the world is finalized, on all handles of all contexts. first is the first handle of
+// the default context.
+func (s *contexts) endDirect(first *Ctx) {
+	atomic.StoreUint32(&first.direct, 0)
+	for _, m := range s.all() {
+		m.mu.Lock()
+		for _, p := range m.handles {
+			if c := p.Value(); c != nil {
+				atomic.StoreUint32(&c.direct, 0)
+			}
+		}
+		m.mu.Unlock()
+	}
 }
 
 // addHandle adds a handle to those that fail once the context is destroyed. The caller holds mu, or is the only user
@@ -28,16 +78,18 @@ func (m *ctxShared) addHandle(c *Ctx) {
 	m.handles = append(m.handles, weak.Make(c))
 }
 
-// disableHandles makes all handles of the context fail at the fast test: without PEs and without a heap.
+// disableHandles makes all handles of the context fail at the fast test: without a window and without a heap.
 func (m *ctxShared) disableHandles() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range m.handles {
 		if c := p.Value(); c != nil {
-			c.h, c.npes = nil, 0
+			c.h, c.near = nil, 0
+			atomic.StoreUint32(&c.direct, 0)
 		}
 	}
 	m.handles = nil
+	m.team.h.contexts.remove(m)
 }
 
 // NewCtx makes a context of the team. PE numbers in its operations are those of the team. The call is local: no other
@@ -81,8 +133,7 @@ func (t *Team) makeCtx(op string) (*Ctx, error) {
 	case limit > 0 && len(g.contexts) >= limit:
 		return nil, usage(op, ErrTooMany, "the team has %d contexts, the most that its NumContexts %d allows; destroy one or use w.Ctx()", len(g.contexts), limit)
 	}
-	c := newCtx(g.plain)
-	c.shared.addHandle(c)
+	c := newCtx(g.plain, false)
 	if g.contexts == nil {
 		g.contexts = map[*ctxShared]struct{}{}
 	}

@@ -3,55 +3,56 @@ package shmem
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"unsafe"
 
-	"github.com/goshmem/goshmem/internal/job"
 	"github.com/goshmem/goshmem/rma"
-	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // Ctx is a communication context: its Fence orders operations on it, and its Quiet completes them. PE numbers are
 // relative to its team; a *PEError has PE numbers of the world.
 type Ctx struct {
-	h *heap
-	// base is the segment of the team's PE 0. stride is the distance in bytes from one member's segment to the next
-	// one's, and may be negative. If the members' segments are no arithmetic sequence, npes is 0, and base and stride
-	// mean nothing.
+	// The window of the team (numbers.go): the fast half of operations reaches PE numbers first to first+near-1. base
+	// is the segment of PE number first. stride is the distance in bytes from one member's segment to the next one's,
+	// and may be negative. If near is 0, the other three mean nothing.
 	base   unsafe.Pointer
 	stride int
+	first  int
+	near   int
 	tags   unsafe.Pointer // h.tags
-	npes   int
-	mark   *uint64         // h.mark
+	mark   *uint64        // h.mark
+	// direct is 1 if one locked instruction completes all operations of the context: all PEs of the job are near, and the
+	// context was not destroyed. The last Finalize stores 0. It cannot find the handles that With makes of the default
+	// context, which are many, so these have 0 from the start, and their Quiet looks whether the world is finalized.
+	direct uint32
+	h      *heap // nil in a Ctx that no call returned, and of a context that was destroyed
+
+	origin origin          // of results that are there; it refers to this Ctx
 	shared *ctxShared      // what all handles of the context share; nil in a Ctx that no call returned
 	ctx    context.Context //nolint:containedctx // With's purpose
 }
 
-// newCtx returns a context of a team. The fast half of operations reaches members that are near and whose segments
-// are an arithmetic sequence, as those of the world are on one node. For any other team npes stays 0, so that the
-// fast test always fails, and checkAndPerform finds the PE in the team's list.
-func newCtx(t *Team) *Ctx {
+// A Ctx has 128 bytes, so that what every operation reads, the fields up to h, is one cache line.
+const _ = -(unsafe.Sizeof(Ctx{}) ^ 128)
+
+// newCtx returns a context of a team. For members outside of the team's window the fast test always fails, and
+// checkAndPerform finds the PE by the team's numbers.
+func newCtx(t *Team, isDefault bool) *Ctx {
 	h, m := t.h, t.h.job.Map
-	c := &Ctx{h: h, shared: &ctxShared{team: t}, tags: h.tags, mark: h.mark}
-	if first, step, is := nearProgression(h.job.Place, t.group.pes); is {
-		c.npes, c.base, c.stride = t.NPEs(), m.Segment(first), step*m.Stride()
+	c := &Ctx{h: h, shared: &ctxShared{team: t, isDefault: isDefault}, tags: h.tags, mark: h.mark}
+	if h.far == nil {
+		c.direct = 1
+	}
+	c.origin.ctx = c
+	if w := t.group.windowOf(h.job.Place); w.near > 0 {
+		c.first, c.near, c.base, c.stride = w.first, w.near, m.Segment(w.base), w.step*m.Stride()
+	}
+	c.shared.addHandle(c)
+	h.contexts.add(c.shared)
+	if h.finalized() { // Finalize may have missed the context
+		atomic.StoreUint32(&c.direct, 0)
 	}
 	return c
-}
-
-// nearProgression reports whether all PEs are near and their indices on the node are an arithmetic sequence. It
-// returns the first index and the step.
-func nearProgression(place job.Place, pes []layout.PE) (first layout.Local, step int, is bool) {
-	first, is = place.Local(pes[0])
-	if len(pes) > 1 {
-		step = int(pes[1] - pes[0])
-	}
-	for i, pe := range pes {
-		local, near := place.Local(pe)
-		if !is || !near || int(local) != int(first)+i*step {
-			return 0, 0, false
-		}
-	}
-	return first, step, true
 }
 
 // With returns a handle of the same context, whose waits end with an error when ctx ends.
@@ -64,7 +65,14 @@ func (c *Ctx) With(ctx context.Context) *Ctx {
 	}
 	c.shared.mu.Lock()
 	defer c.shared.mu.Unlock()
-	d := &Ctx{h: c.h, base: c.base, stride: c.stride, tags: c.tags, npes: c.npes, mark: c.mark, ctx: ctx, shared: c.shared}
+	d := &Ctx{
+		h: c.h, base: c.base, stride: c.stride, first: c.first, near: c.near, tags: c.tags, mark: c.mark,
+		ctx: ctx, shared: c.shared,
+	}
+	if !c.shared.isDefault {
+		d.direct = atomic.LoadUint32(&c.direct)
+	}
+	d.origin.ctx = d
 	c.shared.addHandle(d)
 	return d
 }
@@ -108,7 +116,20 @@ func (c *Ctx) Fence() error {
 //   - Concurrent calls: allowed; it completes what its own goroutine has called before it,
 //     and what happens before that.
 //   - Source: shmem_quiet, shmem_ctx_quiet.
+//
+//go:norace
 func (c *Ctx) Quiet() error {
+	if c == nil || c.direct == 0 { // a plain load, as in peekTag: with an atomic one the compiler would not inline Quiet
+		return quietSlowly(c)
+	}
+	rma.Drain(c.mark) // its locked instruction sets the mark too: a separate store would take longer
+	return nil
+}
+
+// quietSlowly is Quiet for handles that are not direct.
+//
+//go:noinline
+func quietSlowly(c *Ctx) error {
 	switch {
 	case c == nil:
 		return nil
@@ -117,8 +138,9 @@ func (c *Ctx) Quiet() error {
 	case c.h.finalized():
 		return errQuietEnded
 	}
-	rma.Drain(c.mark) // its locked instruction sets the mark too: a separate store would take longer
-	return nil
+	err := c.h.quietFar("Ctx.Quiet", c.ctx, c.shared)
+	rma.Drain(c.mark)
+	return err
 }
 
 // QuietPE is Quiet for operations on these PEs alone: QuietPE(3), QuietPE(pes...). It may complete other operations
@@ -143,11 +165,15 @@ func (c *Ctx) QuietPE(pes ...int) error {
 			return err
 		}
 	}
+	world := c.shared.team.group.worldPEs(pes)
+	if err := c.quietFarPEs(op, world); err != nil {
+		return err
+	}
 	rma.Drain(c.mark) // its locked instruction sets the mark too: a separate store would take longer
 	if c.h.job.Failures.Epoch() == 0 {
 		return nil
 	}
-	return c.h.checkAlive(op, c.shared.team.group.worldPEs(pes))
+	return c.h.checkAlive(op, world)
 }
 
 // checkPE checks a PE number of a context that is neither nil nor destroyed.
@@ -158,19 +184,20 @@ func (c *Ctx) checkPE(op string, pe int) error {
 	return nil
 }
 
-// passes is the fast test of every operation: the context is good, it has a PE of that number, and the handle with
-// this tag names a live object with elements. A context that no call returned has npes 0, so its nil table is not
-// read.
+// passes is the fast test of every operation: the context is good, its window has a PE of that number, and the handle
+// with this tag names a live object with elements. A context that no call returned has an empty window, so its nil
+// table is not read.
 //
 // The last comparison is tagIsLive, written out. Each inlined call leaves a no-op behind, which costs a tenth of a
 // nanosecond here.
 func (c *Ctx) passes(tag uint64, pe int) bool {
-	return c != nil && uint(pe) < uint(c.npes) && peekTag((*uint64)(unsafe.Add(c.tags, tag&slotMask*8))) == tag
+	return c != nil && uint(pe-c.first) < uint(c.near) && peekTag((*uint64)(unsafe.Add(c.tags, tag&slotMask*8))) == tag
 }
 
-// passAndMark is passes, and marks the call if the test passes (heap.mark). Two kinds of operations call passes
+// passAndMark is passes, and marks the call if the test passes (heap.mark). Three kinds of operations call passes
 // instead:
 //
+//   - Operations that test nothing else. They mark by targetAndMark, behind the computation of the target.
 //   - Operations that test more than passes does, such as the length. With passAndMark the compiler would keep the
 //     result in a register and test it twice, which shows in the time of short Puts and Gets. Get marks by itself.
 //   - Operations with which nobody polls. They set no mark: it would make Put 5 % slower. And the stores of

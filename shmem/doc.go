@@ -75,6 +75,19 @@
 // team: w.Ctx() has those of the world, and a context of Team.NewCtx those of that team, at the same cost. Errors
 // always have PE numbers of the world.
 //
+// # Several nodes
+//
+// In a job of several nodes (oshrun --host, --emulate), the PEs of a node are near: they reach each other's memory as on
+// one node. All other PEs are far. Operations on far PEs go through the agents of both nodes.
+//
+//   - A blocking put and an atomic operation without a result return when the agent has them. Gets, fetching atomic
+//     operations and Quiet take a round trip. Several operations that are under way at once share it: GetNBI, PutNBI.
+//   - Sym.Peer and PeerIn return false for far PEs. World.Shared is the team of the near PEs.
+//   - A team whose PEs are on several nodes is strict. Its collectives read the data of all PEs one after the other:
+//     they are right, and slow for many PEs. Agree, Validate, Shrink and package interop are missing there.
+//   - The PEs of a node have consecutive numbers. A job has at most 128 nodes.
+//   - A lock needs a job of at most 8192 PEs. An acquisition takes some round trips to the lock's home.
+//
 // # Ordering
 //
 // A put may become visible to its target at any time after the call. Fence orders the puts before it and after it, to

@@ -8,9 +8,12 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// Asleep reports whether a PE sleeps in a wait.
+// Asleep reports whether a PE sleeps in a wait. Of a PE of another node, whose words this process does not see, it says so at
+// once.
 func Asleep(w *World, pe int) bool {
-	return atomic.LoadUint32(&w.session.h.job.Map.Control(layout.Local(pe)).Bell.Sleeping)&layout.BellAsleep != 0
+	j := w.session.h.job
+	local, near := j.Place.Local(layout.PE(pe))
+	return !near || atomic.LoadUint32(&j.Map.Control(local).Bell.Sleeping)&layout.BellAsleep != 0
 }
 
 // Noticed reports whether this process knows of a death, so that its fast path is closed.
@@ -36,15 +39,19 @@ func TeamOf(t *Team, members []int) (*Team, error) {
 	if !slices.Contains(members, t.me) {
 		mine = nil
 	}
-	n, err := coll.Split(t.ctx, t.coll, mine, false)
+	var n member
+	var err error
+	if t.upper != nil {
+		n, err = t.upper.Split(t.ctx, mine, false)
+	} else if part, e := coll.Split(t.ctx, t.coll, mine, false); part != nil {
+		n = part
+	} else {
+		err = e
+	}
 	if err != nil || n == nil {
 		return nil, t.publicError("TeamOf", err)
 	}
-	var pes []layout.PE
-	for _, m := range members {
-		pes = append(pes, t.group.pes[m])
-	}
-	return registerTeam(t.h, n, pes, TeamConfig{Mode: ModeStrict}), nil
+	return registerTeam(t.h, n, numbersOf(t.group.worldPEs(members)), TeamConfig{Mode: ModeStrict}), nil
 }
 
 // Atomically stores a value that other PEs read.
@@ -52,5 +59,14 @@ func Atomically(p *int64, v int64) { atomic.StoreInt64(p, v) }
 
 // SlowHalf returns a context whose fast test always fails.
 func SlowHalf(c *Ctx) *Ctx {
-	return &Ctx{h: c.h, shared: c.shared, tags: c.tags, mark: c.mark, ctx: c.ctx}
+	d := &Ctx{h: c.h, shared: c.shared, tags: c.tags, mark: c.mark, ctx: c.ctx}
+	d.origin.ctx = d
+	return d
+}
+
+// Handles returns how many handles of a context Destroy would disable.
+func Handles(c *Ctx) int {
+	c.shared.mu.Lock()
+	defer c.shared.mu.Unlock()
+	return len(c.shared.handles)
 }

@@ -1,12 +1,16 @@
 package shmem
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+	"unsafe"
 
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -133,13 +137,41 @@ func (h *heap) checkAlive(op string, pes []layout.PE) error {
 
 // errorOfDead returns the error of a call that needs PEs that have died.
 func (h *heap) errorOfDead(op string, pes []layout.PE) error {
-	var all []failure.Failure
+	h.awaitNews(pes)
+	e := &diedError{}
 	for _, pe := range pes {
 		f, _ := h.job.Failures.Failure(int(pe))
-		f.PE = int(pe)
-		all = append(all, f)
+		e.pes, e.causes = append(e.pes, int(pe)), append(e.causes, f.Cause)
+		node := -1
+		if f.Cause.Kind() == failure.NodeLost && h.job.Home != nil {
+			node, _ = h.job.Home(pe)
+		}
+		e.lost = append(e.lost, node)
 	}
-	return errorOfFailures(op, all)
+	return &PEError{PEs: e.pes, Op: op, Err: e}
+}
+
+// newsPatience bounds the wait for a death to be on the failure page of this node.
+const newsPatience = time.Second
+
+// awaitNews waits until the failure page tells of the deaths of some PEs, so that their causes are known. Another node
+// may have told this PE of a death before.
+func (h *heap) awaitNews(pes []layout.PE) {
+	if h.far == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), newsPatience)
+	defer cancel()
+	var never uint64
+	for {
+		c := wait.Cond{Addr: unsafe.Pointer(&never), Val: 1, Width: 8, Seen: h.job.Failures.Epoch()}
+		if !slices.ContainsFunc(pes, func(pe layout.PE) bool { return !h.isDead(pe) }) {
+			return
+		}
+		if _, err := h.job.Waiter.Wait(&c, ctx); !errors.Is(err, wait.ErrFailure) {
+			return
+		}
+	}
 }
 
 // errorOfFailures returns the error of a call that failed because of these deaths.
@@ -155,18 +187,27 @@ func errorOfFailures(op string, all []failure.Failure) error {
 type diedError struct {
 	pes    []int
 	causes []failure.Cause
+	lost   []int // the node of each PE that died with its node, otherwise -1; nil: none did
 }
 
 // Error gives the cause alone if there is one PE, because the PEError around it names the PE.
 func (e *diedError) Error() string {
 	if len(e.pes) == 1 {
-		return e.causes[0].String()
+		return e.cause(0)
 	}
 	var parts []string
 	for i, pe := range e.pes {
-		parts = append(parts, fmt.Sprintf("PE %d %v", pe, e.causes[i]))
+		parts = append(parts, fmt.Sprintf("PE %d %s", pe, e.cause(i)))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// cause returns what PE number i of the error has died of.
+func (e *diedError) cause(i int) string {
+	if i < len(e.lost) && e.lost[i] >= 0 {
+		return fmt.Sprintf("was on node %d, which is lost", e.lost[i])
+	}
+	return e.causes[i].String()
 }
 
 // Unwrap returns ErrPEDied and the causes.

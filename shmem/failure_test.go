@@ -103,7 +103,7 @@ func TestDeathEndsCalls(t *testing.T) {
 					t.Errorf("Failed() = %v, want PE %d", got, victim)
 				}
 				ok(t, shmem.P(w.Ctx(), e.a, 5, w.MyPE())) // the objects are still usable
-			}, append(opts, shmemtest.Recover(victim))...)
+			}, append(opts, shmemtest.Recover(victim), oneNode)...)
 		}
 		t.Run(op, func(t *testing.T) { test(t, false, strictWorld) })
 		if !slices.Contains([]string{"Barrier", "Team.Sync", "Broadcast", "Reduce", "ReduceValue", "BroadcastValue", "FCollect", "Alltoall"}, op) {
@@ -145,7 +145,7 @@ func TestAckFailed(t *testing.T) {
 		if got := w.AckFailed(); !slices.Equal(got, []int{victim}) {
 			t.Errorf("second AckFailed() = %v, want only PE %d", got, victim)
 		}
-	}, shmemtest.Recover(victim))
+	}, shmemtest.Recover(victim), oneNode)
 }
 
 // checkEveryOperation makes all operations on a living PE through the slow half.
@@ -275,7 +275,7 @@ func TestDeathEndsLoops(t *testing.T) {
 		if y != 0 {
 			t.Errorf("the element on PE 0 is %d, want 0", y)
 		}
-	}, shmemtest.Recover(victim))
+	}, shmemtest.Recover(victim), oneNode)
 }
 
 // Several PEs die one after the other. Each callback runs once per death, including callbacks that
@@ -325,7 +325,7 @@ func TestOnFailure(t *testing.T) {
 			t.Error("a callback ran more than once for one death")
 		}
 		wantDeathError(t, "Barrier", w.Barrier(), 1, 3) // acknowledged or not
-	}, strictWorld, shmemtest.Recover(1, 3))
+	}, strictWorld, shmemtest.Recover(1, 3), oneNode)
 }
 
 // Survivors finalize, in nested worlds as well, whether they learn of the death in Finalize or
@@ -365,7 +365,7 @@ func testFinalizeWithDead(t *testing.T, fails bool, opts ...shmemtest.Option) {
 		// Nothing that needs all PEs can begin again.
 		_, err := shmem.Init()
 		wantDeathError(t, "Init", err, victim)
-	}, append(opts, shmemtest.Recover(victim))...)
+	}, append(opts, shmemtest.Recover(victim), oneNode)...)
 }
 
 // When Finalize of a process that noticed a death returns, all registered callbacks have been told
@@ -387,7 +387,7 @@ func TestFinalizeTells(t *testing.T) {
 				t.Errorf("callback %d got %v before Finalize returned, want only PE %d", i, pes, victim)
 			}
 		}
-	}, strictWorld, shmemtest.Recover(victim))
+	}, strictWorld, shmemtest.Recover(victim), oneNode)
 }
 
 // A survivor can end the job.
@@ -401,7 +401,7 @@ func TestGlobalExitWithDead(t *testing.T) {
 			w.GlobalExit(9)
 		}
 		wantDeathError(t, "WaitUntil", shmem.WaitUntil(w.Ctx(), shmem.Sym[int]{}, shmem.EQ, 0), 1) // never gets here
-	}, strictWorld, shmemtest.Recover(0, 1, 2), shmemtest.Status(9))
+	}, strictWorld, shmemtest.Recover(0, 1, 2), shmemtest.Status(9), oneNode)
 }
 
 // If a PE dies before or in Init, the others' Init fails and names it.
@@ -439,7 +439,7 @@ func TestInitWithDead(t *testing.T) {
 	for i := range jobs {
 		var out strings.Builder
 		shmemtest.Run(t, npes, nil, shmemtest.Recover(0, 1, 2), shmemtest.Output(&out),
-			shmemtest.Env("TEST_DIE_AFTER="+(time.Duration(i)*4*time.Millisecond).String()))
+			shmemtest.Env("TEST_DIE_AFTER="+(time.Duration(i)*4*time.Millisecond).String()), oneNode)
 		if n := strings.Count(out.String(), "survived\n"); n != npes-1 {
 			t.Errorf("victim died after %d ms: %d of %d survivors ended without an error:\n%s", 4*i, n, npes-1, &out)
 		}
@@ -494,6 +494,6 @@ func TestDeathsAnywhere(t *testing.T) {
 			if slices.Contains(victims, me) {
 				select {} // until the timer kills it
 			}
-		}, strictWorld, shmemtest.Recover(victims...))
+		}, strictWorld, shmemtest.Recover(victims...), oneNode)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/job"
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/alloc"
@@ -21,13 +22,15 @@ type heap struct {
 	liveTags   unsafe.Pointer // a *tagTable, which always has the tags of the live objects
 	world      uint64         // number of the world, shifted to its place in a tag
 	job        *job.Job
-	mark       *uint64 // set to 1 by calls that do not wait, which shows the hang watchdog progress: cheaper than Waiter.Beat
+	far        *far.Port // operations on PEs of other nodes; nil if all PEs are near
+	mark       *uint64   // set to 1 by calls that do not wait, which shows the hang watchdog progress: cheaper than Waiter.Beat
 	me         layout.PE
 	npes       int
 	ctx        *Ctx          // the default context
 	fastClosed atomic.Bool   // a PE has died: tags is empty, and every operation takes the slow path
 	acked      atomic.Uint64 // deaths up to this epoch are acknowledged and do not end waits
 	teams      teams
+	contexts   contexts
 	mu         sync.Mutex // guards arena, requested, usedSlots, and writes to tags and liveTags
 	arena      *alloc.Arena
 	requested  map[uint32]uint64 // bytes that the program asked for, by the slot of the live block
@@ -70,7 +73,7 @@ var worlds atomic.Uint64
 
 // newHeap returns the heap of a new world of job j.
 func newHeap(j *job.Job) *heap {
-	h := &heap{job: j, checks: j.CheckCollectives, mark: &j.Map.Control(j.Local).Progress.Calls, me: j.PE, npes: j.NPEs, arena: j.Arena, requested: map[uint32]uint64{}}
+	h := &heap{job: j, far: j.Far, checks: j.CheckCollectives, mark: &j.Map.Control(j.Local).Progress.Calls, me: j.PE, npes: j.NPEs, arena: j.Arena, requested: map[uint32]uint64{}}
 	h.turns.seed = rand.Uint64()
 	h.world = (1 + (worlds.Add(1)-1)%maxWorlds) << worldShift
 	h.tags, h.liveTags = unsafe.Pointer(new(tagTable)), unsafe.Pointer(new(tagTable))
@@ -155,8 +158,8 @@ type ref struct {
 // check is the full check of an operation that fails the fast test. The operation accesses need elements of r on PE
 // pe. check returns an error that says which argument is bad.
 //
-// It returns nil for operations that fail the fast test and are good: by a handle without elements, in a team whose
-// segments are no arithmetic sequence, and on a living PE after another PE has died. The caller then performs them.
+// It returns nil for operations that fail the fast test and are good: by a handle without elements, on a PE outside of
+// the context's window, and on a living PE after another PE has died. The caller then performs them.
 func (c *Ctx) check(op string, r ref, need, pe int) error {
 	switch {
 	case c != nil && c.h == nil && c.shared != nil:
@@ -175,7 +178,7 @@ func (c *Ctx) check(op string, r ref, need, pe int) error {
 	if r.size != 0 && r.off%r.size != 0 {
 		return usage(op, ErrMisaligned, "element at offset %d of the segment, want a multiple of its size %d", r.off, r.size)
 	}
-	if number := c.shared.team.group.pes[pe]; c.h.isDead(number) {
+	if number := c.shared.team.group.pe(pe); c.h.isDead(number) {
 		return c.h.errorOfDead(op, []layout.PE{number})
 	}
 	return nil
@@ -224,9 +227,4 @@ func checkType[T any](op string) error {
 func sizeOf[T any]() uint64 {
 	var z T
 	return uint64(unsafe.Sizeof(z))
-}
-
-// segment returns the address of a near PE's segment. Every PE is near, as Init refuses jobs of several nodes.
-func (h *heap) segment(pe layout.PE) unsafe.Pointer {
-	return h.job.Map.Segment(h.job.Place.NearLocal(pe))
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -32,8 +33,8 @@ import (
 // Later holders learn nothing of it. If the next holder dies too before it releases the lock, the holder after it
 // learns of that second death alone. A PE that died before it noticed that it had the lock counts as a holder.
 //
-// A PE that dies while it waits is passed over. No death ends a wait for a lock. A PE that finalizes while it holds
-// the lock keeps it.
+// A PE that dies while it waits is passed over. No death ends a wait for a lock, except that of a home on another node:
+// its queue is lost, so all calls on the lock fail. A PE that finalizes while it holds the lock keeps it.
 type Lock struct {
 	words Sym[int64]
 	home  layout.PE // the PE whose memory has the queue
@@ -56,11 +57,14 @@ var noGrant = Grant{PE: -1}
 //
 //   - Shape: LockLen elements on each PE. The queue is in the elements of one PE, the lock's home; the homes of a
 //     job's locks are spread over its PEs.
-//   - Errors: those of Calloc.
+//   - Errors: those of Calloc; ErrTooMany in a job of more than 8192 PEs.
 //   - Collective: over all PEs.
 //   - Source: none; any zeroed long is a lock in C.
 func NewLock(w *World) (Lock, error) {
 	if err := w.checkUsable("NewLock"); err != nil {
+		return Lock{}, err
+	}
+	if err := w.checkLockSize("NewLock"); err != nil {
 		return Lock{}, err
 	}
 	x, err := Calloc[int64](w, LockLen(w))
@@ -68,6 +72,17 @@ func NewLock(w *World) (Lock, error) {
 		return Lock{}, err
 	}
 	return lockOf(w, x), nil
+}
+
+// mostLockPEs is the most PEs that a job with locks can have. With more, a lock would take more than 64 KiB on each PE.
+const mostLockPEs = 8192
+
+// checkLockSize checks that the job is small enough for locks.
+func (w *World) checkLockSize(op string) error {
+	if n := w.NPEs(); n > mostLockPEs {
+		return usage(op, ErrTooMany, "lock in a job of %d PEs, want at most %d PEs", n, mostLockPEs)
+	}
+	return nil
 }
 
 // LockLen returns how many elements a lock takes: three cache lines and one word for each PE of the job, rounded up
@@ -94,12 +109,16 @@ func LockLen(w *World) int {
 // the same lock. The memory is freed with the object that it lies in.
 //
 //   - Cost: no communication.
-//   - Errors: ErrBounds for fewer elements; those of Put for a bad handle; ErrArgument for a nil World, ErrFinalized.
+//   - Errors: ErrBounds for fewer elements; those of Put for a bad handle; ErrTooMany in a job of more than 8192 PEs;
+//     ErrArgument for a nil World, ErrFinalized.
 //   - Concurrent calls: allowed.
 //   - Source: none; any zeroed long is a lock in C.
 func LockAt(w *World, x Sym[int64]) (Lock, error) {
 	const op = "LockAt"
 	if err := w.checkUsable(op); err != nil {
+		return Lock{}, err
+	}
+	if err := w.checkLockSize(op); err != nil {
 		return Lock{}, err
 	}
 	if err := w.session.h.checkRef(op, x.ref(), 0); err != nil {
@@ -144,7 +163,7 @@ func (l Lock) Acquire(c *Ctx) (Grant, error) {
 	case !ok:
 		return noGrant, usage(op, ErrLockHeld, "this PE %d already holds the lock or waits for it, want Release before the next Acquire", q.me)
 	case err != nil:
-		return noGrant, lockError(op, err)
+		return noGrant, c.h.lockError(op, err)
 	}
 	return grantAfter(died), nil
 }
@@ -164,6 +183,9 @@ func (l Lock) Try(c *Ctx) (Grant, bool, error) {
 	}
 	c.h.job.Waiter.Beat() // the program may poll with Try
 	died, ok := q.try()
+	if q.mem.err != nil {
+		return noGrant, false, c.h.lockError(op, q.lose())
+	}
 	if !ok {
 		c.h.job.Waiter.ServePeers()
 		return noGrant, false, nil
@@ -198,6 +220,9 @@ func (l Lock) Release(c *Ctx) error {
 	if !q.release() {
 		return notHeldError(op, q.me)
 	}
+	if q.mem.err != nil {
+		return c.h.lockError(op, q.lose())
+	}
 	return nil
 }
 
@@ -206,8 +231,12 @@ func notHeldError(op string, me layout.PE) error {
 	return usage(op, ErrLockNotHeld, "this PE %d does not hold the lock, want a lock that Acquire or Try gave it", me)
 }
 
-// lockError returns the error of a wait for a lock that has ended with err.
-func lockError(op string, err error) error {
+// lockError returns the error of a wait for a lock, or of an access to its words on another node, that has ended with
+// err.
+func (h *heap) lockError(op string, err error) error {
+	if _, dead := errors.AsType[*far.DeadError](err); dead {
+		return h.farError(op, err)
+	}
 	if errors.Is(err, wait.ErrClosed) {
 		return usage(op, ErrFinalized, "Finalize ended the wait for the lock")
 	}

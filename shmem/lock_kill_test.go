@@ -86,7 +86,7 @@ func TestLockKills(t *testing.T) {
 			}
 			ok(t, l.Release(c))
 			checkInt(t, "PEs left in the queue", shmem.Queued(w, l), 0)
-		}, shmemtest.Recover(victims...))
+		}, shmemtest.Recover(victims...), oneNode)
 	}
 }
 

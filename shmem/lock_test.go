@@ -275,7 +275,7 @@ func TestLockHolderDies(t *testing.T) {
 				waitFor(t, "all are done", func() bool { return must(shmem.AtomicFetch(c, done, 4))(t) == 3 })
 				checkInt(t, "PEs left in the queue", shmem.Queued(w, l), 0)
 			}
-		}, shmemtest.Recover(holder, waiter))
+		}, shmemtest.Recover(holder, waiter), oneNode)
 	}
 }
 
@@ -315,7 +315,7 @@ func TestLockAfterDeath(t *testing.T) {
 				ok(t, l.Release(c))
 			}
 		}
-	}, shmemtest.Recover(victim))
+	}, shmemtest.Recover(victim), oneNode)
 }
 
 // When the next holder dies as well, the PE after it learns of that death, and no later PE of any.
@@ -341,7 +341,7 @@ func TestLockDiesTwice(t *testing.T) {
 			checkBool(t, "Try", tryLock(t, l, c), true)
 			ok(t, l.Release(c))
 		}
-	}, shmemtest.Recover(first, second))
+	}, shmemtest.Recover(first, second), oneNode)
 }
 
 // A call that returns an error never holds the lock: its grant is empty, and there is nothing to
@@ -394,7 +394,7 @@ func TestLockAllocatesNothing(t *testing.T) {
 		}); n != 0 {
 			t.Errorf("%v allocations, want none", n)
 		}
-	})
+	}, oneNode)
 }
 
 func BenchmarkLock(b *testing.B) {

@@ -123,17 +123,17 @@ type lockQueue struct {
 	slotCount int
 }
 
-// tail and head return the addresses of these words.
-func (q *lockQueue) tail() *uint64 { return lockWord(q.mem.home, lockTail) }
-func (q *lockQueue) head() *uint64 { return lockWord(q.mem.home, lockHead) }
+// tail and head return these words.
+func (q *lockQueue) tail() lockWord { return wordOf(q.mem.home, q.mem.homePE, lockTail) }
+func (q *lockQueue) head() lockWord { return wordOf(q.mem.home, q.mem.homePE, lockHead) }
 
-// slot returns the address of a ticket's slot.
-func (q *lockQueue) slot(t uint64) *uint64 {
-	return lockWord(q.mem.home, lockSlots+int(t)&(q.slotCount-1))
+// slot returns a ticket's slot.
+func (q *lockQueue) slot(t uint64) lockWord {
+	return wordOf(q.mem.home, q.mem.homePE, lockSlots+int(t)&(q.slotCount-1))
 }
 
-// ownWord returns the address of one of this PE's own words.
-func (q *lockQueue) ownWord(i int) *uint64 { return lockWord(q.mem.own, i) }
+// ownWord returns one of this PE's own words.
+func (q *lockQueue) ownWord(i int) lockWord { return wordOf(q.mem.own, q.me, i) }
 
 // packWord makes a word of a ticket and a PE, -1 for no PE.
 func packWord(t uint64, pe layout.PE) uint64 { return t<<ticketShift | uint64(pe+1)<<2 }
@@ -157,10 +157,21 @@ func (q *lockQueue) acquire() (died layout.PE, ok bool, err error) {
 	}
 	if died, err = q.awaitHead(t); err != nil {
 		q.giveUpTicket(t)
+	}
+	if q.mem.err != nil {
+		return -1, true, q.lose()
+	}
+	if err != nil {
 		return -1, true, err
 	}
 	q.recordHold(t)
 	return died, true, nil
+}
+
+// lose returns the error of an access to a word on another node. The queue is lost then; a later call finds that anew.
+func (q *lockQueue) lose() error {
+	q.mem.store(q.ownWord(lockState), lockIdle)
+	return q.mem.err
 }
 
 // recordHold notes in this PE's own words that it holds the lock, with ticket t.
@@ -189,7 +200,7 @@ func (q *lockQueue) takeTicket() (t uint64, ok bool) {
 
 // drawTicket takes the ticket at tail.
 func (q *lockQueue) drawTicket() uint64 {
-	for {
+	for q.mem.err == nil {
 		t := q.mem.load(q.tail())
 		p := q.slot(t)
 		s := q.mem.load(p)
@@ -202,11 +213,12 @@ func (q *lockQueue) drawTicket() uint64 {
 			return t
 		}
 	}
+	return 0
 }
 
 // awaitPassing returns when head has passed ticket t of this PE, which has the flag passed or will never be served.
 func (q *lockQueue) awaitPassing(t uint64) {
-	for ticketOf(q.mem.load(q.head())) == t {
+	for ticketOf(q.mem.load(q.head())) == t && q.mem.err == nil {
 		q.serveHead()
 	}
 }
@@ -221,6 +233,9 @@ func (q *lockQueue) awaitHead(t uint64) (died layout.PE, err error) {
 		if ticketOf(head) != t && seen != 0 {
 			q.serveHead()
 			head = q.mem.load(q.head())
+		}
+		if q.mem.err != nil {
+			return -1, q.mem.err
 		}
 		if ticketOf(head) == t {
 			return peOf(head), nil
@@ -244,7 +259,7 @@ func (q *lockQueue) giveUpTicket(t uint64) {
 	q.mem.store(q.ownWord(lockState), lockGone)
 }
 
-// try is acquire if nobody holds the lock. Otherwise it returns false.
+// try is acquire if nobody holds the lock. Otherwise it returns false. The caller looks at q.mem.err.
 func (q *lockQueue) try() (died layout.PE, ok bool) {
 	switch {
 	case q.mem.cas(q.ownWord(lockState), lockIdle, lockBusy):
@@ -259,7 +274,7 @@ func (q *lockQueue) try() (died layout.PE, ok bool) {
 	default:
 		return -1, false
 	}
-	for {
+	for q.mem.err == nil {
 		head := q.mem.load(q.head())
 		t := ticketOf(head)
 		p := q.slot(t)
@@ -277,9 +292,11 @@ func (q *lockQueue) try() (died layout.PE, ok bool) {
 			return peOf(head), true
 		}
 	}
+	return -1, false
 }
 
-// release gives the lock to the next PE. It returns false if this PE does not hold the lock.
+// release gives the lock to the next PE. It returns false if this PE does not hold the lock. The caller looks at
+// q.mem.err.
 func (q *lockQueue) release() bool {
 	if !q.mem.cas(q.ownWord(lockState), lockHeld, lockBusy) {
 		return false
@@ -294,7 +311,7 @@ func (q *lockQueue) release() bool {
 // died is the previous holder if that died holding the lock, otherwise -1: the next holder learns it from head.
 func (q *lockQueue) advanceHead(head uint64, died layout.PE) {
 	t := ticketAfter(ticketOf(head))
-	for {
+	for q.mem.err == nil {
 		s := q.mem.load(q.slot(t))
 		if !holdsTicket(s, t) || s&lockFlags != 0 || !q.mem.isDead(peOf(s)) {
 			break
@@ -307,7 +324,7 @@ func (q *lockQueue) advanceHead(head uint64, died layout.PE) {
 // serveHead moves head on to the first ticket whose PE is alive and has not left, if there is one, and grants the
 // lock to that PE. It repeats a grant that was made before.
 func (q *lockQueue) serveHead() {
-	for {
+	for q.mem.err == nil {
 		head := q.mem.load(q.head())
 		t := ticketOf(head)
 		p := q.slot(t)
@@ -338,6 +355,10 @@ func (q *lockQueue) grantLock(head uint64, pe layout.PE) {
 	word := packWord(ticketAfter(ticketOf(head)), peOf(head))
 	for {
 		g := q.mem.load(p)
+		if q.mem.err != nil {
+			q.mem.forgiveDeath(pe) // its death wakes a PE that serves the head again
+			return
+		}
 		if g == word || q.mem.load(q.head()) != head {
 			return
 		}

@@ -52,6 +52,18 @@ const (
 	callFree
 	callSplitStrided
 	callSplit2D
+	callSync
+	callDestroy
+	callBroadcast
+	callReduce
+	callFCollect
+	callCollect
+	callAlltoall
+	callAlltoallS
+	callInScan
+	callExScan
+	callReduceValue
+	callBroadcastValue
 
 	callBits = 8
 	callMask = 1<<callBits - 1
@@ -62,6 +74,9 @@ const (
 var callNames = [...]string{
 	callAlloc: "Alloc", callCalloc: "Calloc", callRealloc: "Realloc", callFree: "Free",
 	callSplitStrided: "Team.SplitStrided", callSplit2D: "Team.Split2D",
+	callSync: "a barrier", callDestroy: "Team.Destroy", callBroadcast: "Broadcast", callReduce: "Reduce",
+	callFCollect: "FCollect", callCollect: "Collect", callAlltoall: "Alltoall", callAlltoallS: "AlltoallS",
+	callInScan: "SumInScan", callExScan: "SumExScan", callReduceValue: "ReduceValue", callBroadcastValue: "BroadcastValue",
 }
 
 // Alloc allocates a symmetric object of n elements on every PE and returns when all PEs have called it. The contents
@@ -182,10 +197,7 @@ func (w *World) matchArguments(call int, args coll.Words) error {
 			return err
 		}
 	}
-	differs, first, other, err := w.team.coll.Same(w.team.ctx, args)
-	if err == nil {
-		err = w.team.coll.Whole()
-	}
+	differs, first, other, err := w.team.same(args)
 	if err != nil {
 		return w.team.publicError(op, err)
 	}
@@ -220,6 +232,9 @@ func describeCall(w coll.Words) string {
 		return name
 	case call <= callFree && w[3]&refused != 0:
 		return name + " with bad arguments (see the error on that PE)"
+	}
+	if call >= callSync {
+		return name
 	}
 	switch call {
 	case callFree:

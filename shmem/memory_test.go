@@ -117,7 +117,7 @@ func TestAlign(t *testing.T) {
 		}
 		_, err := shmem.Alloc[byte](w, 1, shmem.Align(uint64(2+w.MyPE())))
 		wantError(t, err, shmem.ErrMismatch, "PE 0 called Alloc of 1 bytes with Align(2)", "PE 1 called Alloc of 1 bytes with Align(3)")
-	}, shmemtest.HeapSize(64<<20))
+	}, shmemtest.HeapSize(64<<20), oneNode)
 }
 
 // An error about an element type names the function that was called.

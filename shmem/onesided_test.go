@@ -128,7 +128,7 @@ func TestOneSidedRefusals(t *testing.T) {
 			wantError(t, call(c, x, buf, 0), shmem.ErrFinalized, "shmem."+op+":")
 		}
 		wantError(t, c.QuietPE(0), shmem.ErrFinalized, "Ctx.QuietPE")
-	})
+	}, oneNode)
 }
 
 // Every operation on a PE that dies ends, and from then on is refused at once. What was fetched
@@ -166,7 +166,7 @@ func TestOneSidedDead(t *testing.T) {
 		ok(t, c.QuietPE(me, (victim+1)%npes))
 		wantError(t, c.QuietPE(victim, npes), shmem.ErrPERange)
 		checkAfterDeath(t, w, x.Slice(16, 64), me)
-	}, shmemtest.Recover(victim))
+	}, shmemtest.Recover(victim), oneNode)
 }
 
 // checkAfterDeath makes all operations on this PE itself when another PE has died. They work as

@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // An operation on another PE's memory has two halves.
@@ -13,7 +14,8 @@ import (
 //   - The slow half is in this file and knows no types. A call that fails the fast test becomes an operation, which
 //     Ctx.checkAndPerform checks in full and then performs.
 //
-// A PE whose memory is on another node needs changes in these two places only.
+// A PE whose memory is on another node is in no window, so an operation on it comes to the slow half, which gives it to
+// the agent of the node (far.go).
 
 // opCode is what an operation does.
 type opCode uint8
@@ -44,6 +46,10 @@ type routine struct {
 	code opCode
 	// single is set for the strided routines without blocks: Stride.Block is 0 or 1.
 	single bool
+	// updates is set for atomic routines that return no old value.
+	updates bool
+	// signals is set for routines that update a signal: puts made before the call need a Fence, as for any operation.
+	signals bool
 }
 
 // The routines. The fast half passes a routine by its address, in one register.
@@ -62,23 +68,23 @@ var (
 
 	routinePutSignal    = routine{name: "PutSignal", code: opPutSignal}
 	routinePutSignalNBI = routine{name: "PutSignalNBI", code: opPutSignal}
-	routineSignalSet    = routine{name: "Ctx.SignalSet", code: opSet}
-	routineSignalAdd    = routine{name: "Ctx.SignalAdd", code: opAdd}
+	routineSignalSet    = routine{name: "Ctx.SignalSet", code: opSet, signals: true}
+	routineSignalAdd    = routine{name: "Ctx.SignalAdd", code: opAdd, signals: true}
 
 	routineAtomicFetch       = routine{name: "AtomicFetch", code: opFetch}
-	routineAtomicSet         = routine{name: "AtomicSet", code: opSet}
+	routineAtomicSet         = routine{name: "AtomicSet", code: opSet, updates: true}
 	routineAtomicSwap        = routine{name: "AtomicSwap", code: opSwap}
 	routineAtomicCompareSwap = routine{name: "AtomicCompareSwap", code: opCompareSwap}
 	routineAtomicFetchInc    = routine{name: "AtomicFetchInc", code: opAdd}
-	routineAtomicInc         = routine{name: "AtomicInc", code: opAdd}
+	routineAtomicInc         = routine{name: "AtomicInc", code: opAdd, updates: true}
 	routineAtomicFetchAdd    = routine{name: "AtomicFetchAdd", code: opAdd}
-	routineAtomicAdd         = routine{name: "AtomicAdd", code: opAdd}
+	routineAtomicAdd         = routine{name: "AtomicAdd", code: opAdd, updates: true}
 	routineAtomicFetchAnd    = routine{name: "AtomicFetchAnd", code: opAnd}
-	routineAtomicAnd         = routine{name: "AtomicAnd", code: opAnd}
+	routineAtomicAnd         = routine{name: "AtomicAnd", code: opAnd, updates: true}
 	routineAtomicFetchOr     = routine{name: "AtomicFetchOr", code: opOr}
-	routineAtomicOr          = routine{name: "AtomicOr", code: opOr}
+	routineAtomicOr          = routine{name: "AtomicOr", code: opOr, updates: true}
 	routineAtomicFetchXor    = routine{name: "AtomicFetchXor", code: opXor}
-	routineAtomicXor         = routine{name: "AtomicXor", code: opXor}
+	routineAtomicXor         = routine{name: "AtomicXor", code: opXor, updates: true}
 
 	routineAtomicFetchNBI       = routine{name: "AtomicFetchNBI", code: opFetch}
 	routineAtomicSwapNBI        = routine{name: "AtomicSwapNBI", code: opSwap}
@@ -114,39 +120,58 @@ type particulars struct {
 
 // target returns access to a PE whose number has passed the fast test.
 func (c *Ctx) target(pe int) rma.Target {
-	return rma.Target{Segment: unsafe.Add(c.base, pe*c.stride)}
+	return rma.Target{Segment: unsafe.Add(c.base, (pe-c.first)*c.stride)}
+}
+
+// targetAndMark is target, and marks the call (heap.mark). It reads first before it stores the mark, so that the
+// compiler takes the difference that the fast test has computed.
+func (c *Ctx) targetAndMark(pe int) rma.Target {
+	i := pe - c.first
+	*c.mark = 1
+	return rma.Target{Segment: unsafe.Add(c.base, i*c.stride)}
 }
 
 // checkAndPerform checks an operation in full, and performs it if its arguments are good. A good operation comes here
-// if its handle has no elements, if the segments of the team's members are no arithmetic sequence, or if a PE has
-// died.
+// if its handle has no elements, if the PE is outside of the context's window, or if a PE has died.
 //
 // It returns the element's old value for the codes that fetch it. The operation does not escape, so the caller keeps
 // it on its stack.
 func (c *Ctx) checkAndPerform(o *operation) (old uint64, err error) {
-	if err := c.check(o.name, o.object, o.need, o.pe); err != nil {
+	pe, empty, err := c.checkOperation(o)
+	if err != nil || empty {
 		return 0, err
+	}
+	local, near := c.h.job.Place.Local(pe)
+	if !near {
+		return c.performFar(o, pe)
+	}
+	return o.perform(rma.Target{Segment: c.h.job.Map.Segment(local)}), nil
+}
+
+// checkOperation checks an operation in full. It returns the PE in the world, and whether there is nothing to do. It
+// marks the call.
+func (c *Ctx) checkOperation(o *operation) (pe layout.PE, empty bool, err error) {
+	if err := c.check(o.name, o.object, o.need, o.pe); err != nil {
+		return 0, false, err
 	}
 	switch o.code {
 	case opPutSignal:
 		if err := c.checkSignal(o); err != nil {
-			return 0, err
+			return 0, false, err
 		}
 	case opPutStrided:
 		if err := o.stride.check(o.name, o.single, o.object.n, o.n); err != nil {
-			return 0, err
+			return 0, false, err
 		}
 	case opGetStrided:
 		if err := o.stride.check(o.name, o.single, o.n, o.object.n); err != nil {
-			return 0, err
+			return 0, false, err
 		}
 	default:
 	}
 	*c.mark = 1
-	if o.object.tag&hollow != 0 && o.code != opPutSignal {
-		return 0, nil // the handle has no elements, so there is nothing to do and no address
-	}
-	return o.perform(rma.Target{Segment: c.h.segment(c.shared.team.group.pes[o.pe])}), nil
+	empty = o.object.tag&hollow != 0 && o.code != opPutSignal // the handle has no elements, so there is no address
+	return c.shared.team.group.pe(o.pe), empty, nil
 }
 
 // checkSignal checks the arguments that a put with a signal has in addition to those of a put.

@@ -290,7 +290,7 @@ func TestSignals(t *testing.T) {
 func TestAnnouncements(t *testing.T) {
 	var out bytes.Buffer
 	shmemtest.Run(t, 2, func(*testing.T, *shmem.World) {}, shmemtest.Output(&out),
-		shmemtest.Env("SHMEM_VERSION=", "SHMEM_INFO=1", "SHMEM_SYMMETRIC_SIZE=3M"))
+		shmemtest.Env("SHMEM_VERSION=", "SHMEM_INFO=1", "SHMEM_SYMMETRIC_SIZE=3M"), oneNode)
 	if os.Getenv("PMIX_RANK") != "" {
 		return
 	}
@@ -345,7 +345,7 @@ func TestMemory(t *testing.T) {
 		if h := w.Heap(); h.Free != h.Size-300_032 {
 			t.Errorf("heap %+v, want 300032 bytes in use", h)
 		}
-	})
+	}, oneNode)
 }
 
 // A program that oshrun did not start is a job of one PE, and may initialize and finalize more

@@ -12,29 +12,89 @@ import (
 // secondNode is the place of PEs 3 to 5 of 6, on the second of two nodes.
 var secondNode = job.Place{Nodes: 2, First: 3, Near: 3, NPEs: 6}
 
-// The fast half addresses a team whose PEs are near and in arithmetic progression from the first
-// member's segment.
-func TestNearProgression(t *testing.T) {
+// The fast half reaches the members of a team that are near, if the team is arithmetic: an interval of PEs meets an
+// arithmetic sequence.
+func TestWindow(t *testing.T) {
 	for _, c := range []struct {
-		pes   []layout.PE
-		first layout.Local
-		step  int
-		is    bool
+		pes  []layout.PE
+		want window
 	}{
-		{[]layout.PE{3, 4, 5}, 0, 1, true},
-		{[]layout.PE{5, 4, 3}, 2, -1, true},
-		{[]layout.PE{3, 5}, 0, 2, true},
-		{[]layout.PE{4}, 1, 0, true},
-		{[]layout.PE{3, 5, 4}, 0, 0, false},
-		{[]layout.PE{2, 3, 4}, 0, 0, false},
-		{[]layout.PE{4, 5, 6}, 0, 0, false},
-		{[]layout.PE{1, 3, 5}, 0, 0, false},
-		{[]layout.PE{0, 1, 2}, 0, 0, false},
-		{[]layout.PE{2}, 0, 0, false},
+		{[]layout.PE{3, 4, 5}, window{0, 3, 0, 1}},
+		{[]layout.PE{5, 4, 3}, window{0, 3, 2, -1}},
+		{[]layout.PE{3, 5}, window{0, 2, 0, 2}},
+		{[]layout.PE{4}, window{0, 1, 1, 1}},
+		{[]layout.PE{0, 1, 2, 3, 4, 5}, window{3, 3, 0, 1}},
+		{[]layout.PE{5, 4, 3, 2, 1, 0}, window{0, 3, 2, -1}},
+		{[]layout.PE{2, 3, 4}, window{1, 2, 0, 1}},
+		{[]layout.PE{4, 5, 6}, window{0, 2, 1, 1}},
+		{[]layout.PE{1, 3, 5}, window{1, 2, 0, 2}},
+		{[]layout.PE{7, 4, 1}, window{1, 1, 1, -3}},
+		{[]layout.PE{0, 2, 4}, window{2, 1, 1, 2}},
+		{[]layout.PE{3, 5, 4}, window{}}, // in a list
+		{[]layout.PE{0, 1, 2}, window{}},
+		{[]layout.PE{6, 7}, window{}},
+		{[]layout.PE{8, 7, 6}, window{}},
+		{[]layout.PE{0, 7}, window{}},
+		{[]layout.PE{2}, window{}},
+		{[]layout.PE{}, window{}},
 	} {
-		if first, step, is := nearProgression(secondNode, c.pes); first != c.first || step != c.step || is != c.is {
-			t.Errorf("PEs %v: index %d, step %d, %v, want %d, %d, %v", c.pes, first, step, is, c.first, c.step, c.is)
+		n := numbersOf(c.pes)
+		if got := n.windowOf(secondNode); got != c.want {
+			t.Errorf("PEs %v: %+v, want %+v", c.pes, got, c.want)
 		}
+	}
+}
+
+// The numbers of a team are those of its members, whether they are arithmetic or a list. A window has exactly the near
+// members of an arithmetic team.
+func TestNumbers(t *testing.T) {
+	check := func(t *testing.T, n *numbers, pes []layout.PE) {
+		t.Helper()
+		if got := n.all(); !slices.Equal(got, pes) {
+			t.Fatalf("members %v, want %v", got, pes)
+		}
+		for pe := layout.PE(-2); pe < 40; pe++ {
+			if got, want := n.of(pe), slices.Index(pes, pe); got != want {
+				t.Fatalf("PE %d of %v has number %d, want %d", pe, pes, got, want)
+			}
+		}
+		w := n.windowOf(secondNode)
+		for i, pe := range pes {
+			local, near := secondNode.Local(pe)
+			inside := i >= w.first && i < w.first+w.near
+			if inside != near || inside && int(local) != int(w.base)+(i-w.first)*w.step {
+				t.Fatalf("member %d of %v is near: %v; the window is %+v", i, pes, near, w)
+			}
+		}
+	}
+	for first := range 8 {
+		for _, stride := range []int{-3, -2, -1, 1, 2, 3} {
+			for size := range 8 {
+				var pes []layout.PE
+				for i := range size {
+					pes = append(pes, layout.PE(10+first+i*stride-8))
+				}
+				n := numbersOf(pes)
+				check(t, &n, pes)
+				if size < 4 {
+					continue
+				}
+				odd := n.part(1, 2, 2)
+				check(t, &odd, []layout.PE{pes[1], pes[3]})
+				one := n.part(3, 0, 1)
+				check(t, &one, pes[3:4])
+				back := n.part(size-1, -1, size)
+				check(t, &back, reversed(pes))
+			}
+		}
+	}
+	list := numbersOf([]layout.PE{3, 5, 4, 0})
+	if got := list.all(); !slices.Equal(got, []layout.PE{3, 5, 4, 0}) || list.of(4) != 2 || list.of(0) != 3 || list.of(1) != -1 {
+		t.Errorf("list %v, PE 4 is number %d", got, list.of(4))
+	}
+	part := list.part(0, 1, 2)
+	if got := part.all(); !slices.Equal(got, []layout.PE{3, 5}) || part.list != nil {
+		t.Errorf("the first two of a list: %v (a list: %v), want PEs 3 and 5 without one", got, part.list != nil)
 	}
 }
 
@@ -56,6 +116,13 @@ func TestFarWorldRefused(t *testing.T) {
 	if w, err := newWorld(&job.Job{Place: secondNode, PE: 4, NPEs: 6, Local: 1}, ModeStrict); err == nil {
 		t.Errorf("a world with far PEs was made: %+v", w)
 	}
+}
+
+// reversed returns the PEs in the opposite order.
+func reversed(pes []layout.PE) []layout.PE {
+	pes = slices.Clone(pes)
+	slices.Reverse(pes)
+	return pes
 }
 
 // Peer returns no address for a far PE or for a number that is no PE of the job.

@@ -88,11 +88,11 @@ func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
 //
 //go:nosplit
 func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
-	if !c.passAndMark(src.tag, pe) {
+	if !c.passes(src.tag, pe) {
 		return slowG(c, src, pe)
 	}
 	var got T // not v: taking the address of a result keeps it in memory
-	rma.One[T](unsafe.Pointer(&got), c.target(pe).At(src.off))
+	rma.One[T](unsafe.Pointer(&got), c.targetAndMark(pe).At(src.off))
 	return got, nil
 }
 
@@ -124,6 +124,8 @@ func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 // GetNBI is Get that may return before dst was written: read dst after Wait or Quiet.
 //
 //   - Completion: after Wait, Quiet or a barrier.
+//   - Cost: as Get. dst escapes to Go's heap, because Quiet writes it if the PE is on another node: an array that is
+//     local to a function is allocated in each call of it.
 //   - Errors: as Put.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_get_nbi.
@@ -142,5 +144,5 @@ func GetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
 		rma.MoveOut(dst, from)
 	}
 	*c.mark = 1
-	return Pending[[]T]{ctx: c, value: dst}, nil
+	return Pending[[]T]{of: &c.origin, value: dst}, nil
 }

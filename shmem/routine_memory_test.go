@@ -101,7 +101,8 @@ var _ = routine("shmem_align", func(t *testing.T, w *shmem.World) {
 		small := must(shmem.Alloc[byte](w, 1))(t) // so that the next block is not aligned by chance
 		x := must(shmem.Alloc[int64](w, 33, shmem.Align(align)))(t)
 		for pe := range w.NPEs() {
-			p, _ := x.Peer(pe)
+			p, near := x.Peer(pe)
+			checkBool(t, "on this node", near, isNear(w, pe))
 			if at := uintptr(unsafe.Pointer(unsafe.SliceData(p))); uint64(at)%align != 0 {
 				t.Errorf("on PE %d at %#x, want a multiple of %#x", pe, at, align)
 			}

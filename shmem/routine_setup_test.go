@@ -256,7 +256,12 @@ var _ = routine("shmem_ptr", func(t *testing.T, w *shmem.World) {
 	x := must(shmem.Calloc[int32](w, 3+n))(t)
 	for pe := range n { // each PE writes its element on all PEs and reads it as the others do
 		p, reachable := x.Slice(3, 3+n).Peer(pe)
-		checkBool(t, "reachable", reachable, true)
+		checkBool(t, "reachable", reachable, isNear(w, pe))
+		if !reachable {
+			checkInt(t, "elements out of reach", len(p), 0)
+			ok(t, shmem.P(w.Ctx(), x.At(3+me), int32(100*me+pe), pe))
+			continue
+		}
 		checkInt(t, "elements", len(p), n)
 		p[me] = int32(100*me + pe)
 	}
@@ -289,7 +294,7 @@ func TestAccessibleAfterDeath(t *testing.T) {
 			checkBool(t, "PEAccessible", w.PEAccessible(pe), pe != victim)
 			checkBool(t, "Accessible", x.Accessible(pe), pe != victim)
 		}
-	}, shmemtest.Recover(victim))
+	}, shmemtest.Recover(victim), oneNode)
 }
 
 var _ = routine("shmem_info_get_version", func(t *testing.T, _ *shmem.World) {

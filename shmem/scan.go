@@ -39,5 +39,12 @@ func scan[T Number](t *Team, op string, dst, src Sym[T], exclusive bool) error {
 			return err
 		}
 	}
+	if t.upper != nil {
+		call, n := callInScan, t.me+1
+		if exclusive {
+			call, n = callExScan, t.me
+		}
+		return foldSpanning(t.spanning(op, call, sizeOf[T]()), dst, src, fold.Sum[T], n)
+	}
 	return t.publicError(op, coll.Scan(t.ctx, t.coll, buffersOf(dst, src, src.n), fold.Sum[T], exclusive))
 }

@@ -30,7 +30,13 @@ func slowGet[T any](c *Ctx, dst []T, src Sym[T], pe int, r *routine) error {
 
 //go:noinline
 func slowGetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
-	return newPending(c, dst, slowGet(c, dst, src, pe, &routineGetNBI))
+	if !c.isFar(pe) {
+		return newPending(c, dst, slowGet(c, dst, src, pe, &routineGetNBI))
+	}
+	of, err := c.startGet(&operation{
+		routine: &routineGetNBI, pe: pe, object: src.ref(), need: len(dst), size: sizeOf[T](), n: len(dst),
+	}, unsafe.Pointer(unsafe.SliceData(dst)))
+	return Pending[[]T]{of: of, value: dst}, err
 }
 
 //go:noinline
@@ -89,8 +95,14 @@ func slowUpdate[T AMOExt](c *Ctx, x Sym[T], operand T, pe int, r *routine) error
 //
 //go:noinline
 func slowAtomicNBI[T AMOExt](c *Ctx, x Sym[T], operand T, pe int, r *routine) (Pending[T], error) {
-	old, err := slowAtomic(c, x, operand, pe, r)
-	return newPending(c, old, err)
+	if !c.isFar(pe) {
+		old, err := slowAtomic(c, x, operand, pe, r)
+		return newPending(c, old, err)
+	}
+	of, err := c.startFetch(&operation{
+		routine: r, pe: pe, object: x.alignedRef(), need: 1, size: sizeOf[T](), operand: rma.Bits(operand),
+	})
+	return Pending[T]{of: of}, err
 }
 
 //go:noinline
@@ -103,8 +115,14 @@ func slowCompareSwap[T AMO](c *Ctx, x Sym[T], cond, v T, pe int, r *routine) (ol
 
 //go:noinline
 func slowCompareSwapNBI[T AMO](c *Ctx, x Sym[T], cond, v T, pe int) (Pending[T], error) {
-	old, err := slowCompareSwap(c, x, cond, v, pe, &routineAtomicCompareSwapNBI)
-	return newPending(c, old, err)
+	if !c.isFar(pe) {
+		old, err := slowCompareSwap(c, x, cond, v, pe, &routineAtomicCompareSwapNBI)
+		return newPending(c, old, err)
+	}
+	of, err := c.startFetch(&operation{
+		routine: &routineAtomicCompareSwapNBI, pe: pe, object: x.alignedRef(), need: 1, size: sizeOf[T](), operand: rma.Bits(v), cond: rma.Bits(cond),
+	})
+	return Pending[T]{of: of}, err
 }
 
 //go:noinline
@@ -122,5 +140,5 @@ func newPending[T any](c *Ctx, v T, err error) (Pending[T], error) {
 	if err != nil {
 		return Pending[T]{}, err
 	}
-	return Pending[T]{ctx: c, value: v}, nil
+	return Pending[T]{of: &c.origin, value: v}, nil
 }

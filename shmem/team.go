@@ -10,14 +10,15 @@ import (
 	"sync/atomic"
 
 	"github.com/goshmem/goshmem/coll"
-	"github.com/goshmem/goshmem/symheap/layout"
+	"github.com/goshmem/goshmem/rma"
 )
 
 // Team is an ordered set of PEs, on which collectives work. Its PEs are numbered from 0. A *PEError has numbers of
 // the world.
 type Team struct {
 	h     *heap
-	coll  *coll.Team
+	coll  *coll.Team // the collectives of a team on one node; nil for a team that spans nodes
+	upper upper      // those of a team that spans nodes; otherwise nil
 	group *group
 	me    int
 	ctx   context.Context //nolint:containedctx // With's purpose
@@ -52,57 +53,62 @@ type TeamConfig struct {
 
 // group is what all handles of a team share.
 type group struct {
-	pes        []layout.PE // PE in the world, by number in the team
-	numbers    []int32     // number in the team, by PE in the world; -1 for PEs that are no members
-	config     TeamConfig  // its mode is the team's, never ModeDefault
-	predefined bool        // Init has made it, and it lives until Finalize
-	plain      *Team       // the handle without a With
+	numbers               // which PE of the world has which number in the team
+	config     TeamConfig // its mode is the team's, never ModeDefault
+	predefined bool       // Init has made it, and it lives until Finalize
+	plain      *Team      // the handle without a With
 	destroyed  atomic.Bool
 
 	mu       sync.Mutex
 	contexts map[*ctxShared]struct{}
 }
 
-// newTeam returns the first handle of a team of package coll. pes lists its members by their numbers in the world.
-func newTeam(h *heap, t *coll.Team, pes []layout.PE, config TeamConfig) *Team {
-	g := &group{pes: pes, config: config, numbers: make([]int32, h.npes)}
-	for pe := range g.numbers {
-		g.numbers[pe] = -1
+// newTeam returns the first handle of a team.
+func newTeam(h *heap, t member, members numbers, config TeamConfig) *Team {
+	g := &group{numbers: members, config: config}
+	g.plain = &Team{h: h, group: g, me: g.of(h.me)}
+	switch t := t.(type) {
+	case *coll.Team:
+		g.plain.coll = t
+	case upper:
+		g.plain.upper = t
 	}
-	for i, pe := range pes {
-		g.numbers[pe] = int32(i)
-	}
-	g.plain = &Team{h: h, coll: t, group: g, me: int(g.numbers[h.me])}
 	return g.plain
 }
 
-// worldPEs returns the PEs in the world that have these numbers in the team.
-func (g *group) worldPEs(numbers []int) []layout.PE {
-	pes := make([]layout.PE, len(numbers))
-	for i, n := range numbers {
-		pes[i] = g.pes[n]
+// member is this PE's side of a team of package coll, or of one that spans nodes.
+type member interface {
+	Leave()
+	Release()
+	Size() int
+}
+
+// made returns this PE's side of the team.
+func (t *Team) made() member {
+	if t.upper != nil {
+		return t.upper
 	}
-	return pes
+	return t.coll
 }
 
 // teams are the teams that the program has made and not destroyed.
 type teams struct {
 	sync.Mutex
-	live map[*coll.Team]struct{}
+	live map[member]struct{}
 }
 
 // add adds a team that the program has made.
-func (s *teams) add(t *coll.Team) {
+func (s *teams) add(t member) {
 	s.Lock()
 	defer s.Unlock()
 	if s.live == nil {
-		s.live = map[*coll.Team]struct{}{}
+		s.live = map[member]struct{}{}
 	}
 	s.live[t] = struct{}{}
 }
 
 // remove removes a team that the program has destroyed.
-func (s *teams) remove(t *coll.Team) {
+func (s *teams) remove(t member) {
 	s.Lock()
 	defer s.Unlock()
 	delete(s.live, t)
@@ -123,7 +129,7 @@ func (s *teams) leaveAll() {
 //
 //   - Source: shmem_team_my_pe.
 func (t *Team) MyPE() int {
-	if t == nil || t.coll == nil {
+	if t == nil || t.group == nil {
 		return -1
 	}
 	return t.me
@@ -133,10 +139,10 @@ func (t *Team) MyPE() int {
 //
 //   - Source: shmem_team_n_pes.
 func (t *Team) NPEs() int {
-	if t == nil || t.coll == nil {
+	if t == nil || t.group == nil {
 		return 0
 	}
-	return t.coll.Size()
+	return t.group.n
 }
 
 // With returns a handle of the same team, whose collectives end with an error when ctx ends. That breaks the team for
@@ -147,7 +153,7 @@ func (t *Team) With(ctx context.Context) *Team {
 	if t == nil {
 		return nil
 	}
-	return &Team{h: t.h, coll: t.coll, group: t.group, me: t.me, ctx: ctx}
+	return &Team{h: t.h, coll: t.coll, upper: t.upper, group: t.group, me: t.me, ctx: ctx}
 }
 
 // Config returns the configuration of the team. Its mode is never ModeDefault.
@@ -168,10 +174,10 @@ func (t *Team) Config() (TeamConfig, error) {
 //   - Concurrent calls: allowed.
 //   - Source: shmem_team_translate_pe.
 func (t *Team) Translate(pe int, to *Team) (int, bool) {
-	if t.checkUsable("Team.Translate") != nil || to.checkUsable("Team.Translate") != nil || t.h != to.h || pe < 0 || pe >= len(t.group.pes) {
+	if t.checkUsable("Team.Translate") != nil || to.checkUsable("Team.Translate") != nil || t.h != to.h || pe < 0 || pe >= t.group.n {
 		return -1, false
 	}
-	i := int(to.group.numbers[t.group.pes[pe]])
+	i := to.group.of(t.group.pe(pe))
 	return i, i >= 0
 }
 
@@ -180,10 +186,10 @@ func (t *Team) Translate(pe int, to *Team) (int, bool) {
 //   - Concurrent calls: allowed.
 //   - Source: shmem_team_ptr.
 func PeerIn[T any](t *Team, x Sym[T], pe int) ([]T, bool) {
-	if t.checkUsable("PeerIn") != nil || pe < 0 || pe >= len(t.group.pes) {
+	if t.checkUsable("PeerIn") != nil || pe < 0 || pe >= t.group.n {
 		return nil, false
 	}
-	return peerSlice(t.h, x, t.group.pes[pe])
+	return peerSlice(t.h, x, t.group.pe(pe))
 }
 
 // SplitStrided makes a team of size PEs of this team: number i of the new team is number start + i*stride of this
@@ -273,10 +279,7 @@ func (t *Team) matchArguments(op string, w coll.Words) error {
 			return err
 		}
 	}
-	differs, first, other, err := t.coll.Same(t.ctx, w)
-	if err == nil {
-		err = t.coll.Whole()
-	}
+	differs, first, other, err := t.same(w)
 	if err != nil {
 		return t.publicError(op, err)
 	}
@@ -285,6 +288,18 @@ func (t *Team) matchArguments(op string, w coll.Words) error {
 			describeCall(first), differs, describeCall(other))
 	}
 	return nil
+}
+
+// same compares the words of all members, and fails in every mode if a member has died before it gave its own.
+func (t *Team) same(w coll.Words) (differs int, first, other coll.Words, err error) {
+	if t.upper != nil {
+		return t.upper.Same(t.ctx, w)
+	}
+	differs, first, other, err = t.coll.Same(t.ctx, w)
+	if err == nil {
+		err = t.coll.Whole()
+	}
+	return differs, first, other, err
 }
 
 // resolve returns the configuration of a team that is made from parent, with the defaults filled in. It does not
@@ -329,28 +344,43 @@ func (t *Team) makeTeam(op string, c TeamConfig, start, stride, size int) (*Team
 	if c.NumContexts < 0 {
 		return nil, usage(op, ErrArgument, "NumContexts %d, want 0 or more", c.NumContexts)
 	}
-	members, pes := make([]int, size), make([]layout.PE, size)
+	members := make([]int, size)
 	for i := range members {
 		members[i] = start + i*stride
-		pes[i] = t.group.pes[members[i]]
+	}
+	part := t.group.part(start, stride, size)
+	if c.Mode == ModeTolerant && t.h.spans(&part) {
+		return nil, usage(op, ErrArgument, "ModeTolerant for a team whose PEs are on several nodes, which is not possible yet: want ModeStrict, or PEs of one node")
 	}
 	if !slices.Contains(members, t.me) {
 		members = nil
 	}
-	n, err := coll.Split(t.ctx, t.coll, members, c.Mode == ModeTolerant)
+	n, err := t.split(members, c.Mode == ModeTolerant)
 	if err != nil {
 		return nil, t.publicError(op, err)
 	}
 	if n == nil {
 		return nil, nil //nolint:nilnil // this PE is not in the new team, which is no error
 	}
-	return registerTeam(t.h, n, pes, c), nil
+	return registerTeam(t.h, n, part, c), nil
 }
 
-// registerTeam returns the first handle of a team that package coll has made, and has Finalize leave the team.
-func registerTeam(h *heap, t *coll.Team, pes []layout.PE, c TeamConfig) *Team {
+// split makes teams of members of this team. It returns nil for a PE that gives no members.
+func (t *Team) split(members []int, tolerant bool) (member, error) {
+	if t.upper != nil {
+		return t.upper.Split(t.ctx, members, tolerant)
+	}
+	n, err := coll.Split(t.ctx, t.coll, members, tolerant)
+	if n == nil {
+		return nil, err
+	}
+	return n, err
+}
+
+// registerTeam returns the first handle of a team that a split has made, and has Finalize leave the team.
+func registerTeam(h *heap, t member, members numbers, c TeamConfig) *Team {
 	h.teams.add(t)
-	return newTeam(h, t, pes, c)
+	return newTeam(h, t, members, c)
 }
 
 // Destroy ends the team and its contexts, after a Quiet of each context, when all its PEs have called it. All its
@@ -375,7 +405,7 @@ func (t *Team) Destroy() error {
 	if err := refuseUnwinding(op); err != nil {
 		return err
 	}
-	if err := t.group.plain.quietContexts(); err != nil {
+	if err := t.quietContexts(op); err != nil {
 		return err
 	}
 	if t.h.checks {
@@ -386,32 +416,43 @@ func (t *Team) Destroy() error {
 			return err
 		}
 	}
-	err := t.coll.Dissolve(t.ctx)
+	err := t.dissolve()
 	if !errors.Is(err, coll.ErrConcurrent) {
 		t.release()
 	}
 	return t.publicError(op, err)
 }
 
+// dissolve is the last meeting of the team.
+func (t *Team) dissolve() error {
+	if t.upper != nil {
+		return t.upper.Dissolve(t.ctx)
+	}
+	return t.coll.Dissolve(t.ctx)
+}
+
 // quietContexts completes the operations of all contexts of the team. In shared memory one Quiet completes all
-// operations of this goroutine, so that of one context is enough.
-func (t *Team) quietContexts() error {
+// operations of this goroutine, so that of one context is enough. Operations on other nodes are complete context by
+// context.
+func (t *Team) quietContexts(op string) error {
 	t.group.mu.Lock()
 	defer t.group.mu.Unlock()
+	var errs []error
 	for m := range t.group.contexts {
-		for _, p := range m.handles {
-			if c := p.Value(); c != nil {
-				return c.Quiet()
-			}
+		if t.h.far == nil {
+			rma.Drain(t.h.mark)
+			return nil
 		}
+		errs = append(errs, t.h.quietFar(op, t.ctx, m))
 	}
-	return nil
+	rma.Drain(t.h.mark)
+	return errors.Join(errs...)
 }
 
 // release makes the handles of a team and of its contexts fail.
 func (t *Team) release() {
-	t.h.teams.remove(t.coll)
-	t.coll.Release()
+	t.h.teams.remove(t.made())
+	t.made().Release()
 	t.group.destroyed.Store(true)
 	t.group.mu.Lock()
 	defer t.group.mu.Unlock()
@@ -438,14 +479,22 @@ func (t *Team) sync(op string) error {
 			return err
 		}
 	}
-	return t.publicError(op, t.coll.Sync(t.ctx))
+	return t.publicError(op, t.meet())
+}
+
+// meet is a meeting of all members.
+func (t *Team) meet() error {
+	if t.upper != nil {
+		return t.upper.Sync(t.ctx)
+	}
+	return t.coll.Sync(t.ctx)
 }
 
 // syncWhole is a further meeting in a call that all PEs are known to have called. It fails in every mode if a member
 // has died before it entered the meeting.
 func (t *Team) syncWhole(op string) error {
-	err := t.publicError(op, t.coll.Sync(t.ctx))
-	if err == nil {
+	err := t.publicError(op, t.meet())
+	if err == nil && t.upper == nil {
 		err = t.publicError(op, t.coll.Whole())
 	}
 	return err
@@ -455,7 +504,7 @@ func (t *Team) syncWhole(op string) error {
 // themselves that a team was destroyed.
 func (t *Team) checkMade(op string) error {
 	switch {
-	case t == nil || t.coll == nil:
+	case t == nil || t.group == nil:
 		return usage(op, ErrArgument, "team is nil, want w.Team(), or one that a split has made and that this PE is in")
 	case t.h.finalized():
 		return usage(op, ErrFinalized, "called after Finalize")
@@ -486,13 +535,13 @@ func (t *Team) publicError(op string, err error) error {
 		return t.h.errorOfDead(op, pes)
 	}
 	if gone, ok := errors.AsType[*coll.LeftError](err); ok {
-		return &PEError{PEs: []int{int(t.group.pes[gone.Member])}, Op: op, Err: ErrPEFinalized}
+		return &PEError{PEs: []int{int(t.group.pe(gone.Member))}, Op: op, Err: ErrPEFinalized}
 	}
 	if other, ok := errors.AsType[*coll.OtherError](err); ok {
 		return usage(op, ErrMismatch, "PE %d of the team called another collective, or with another root, length, object or element type, want the same call on all PEs", other.Member)
 	}
 	if late, ok := errors.AsType[*coll.LateError](err); ok {
-		return fmt.Errorf("shmem.%s: waiting for PE %d: %w%s", op, t.group.pes[late.Member], late.Err, t.recoveryHint(op, "; the team is broken"))
+		return fmt.Errorf("shmem.%s: waiting for PE %d: %w%s", op, t.group.pe(late.Member), late.Err, t.recoveryHint(op, "; the team is broken"))
 	}
 	switch {
 	case errors.Is(err, coll.ErrBroken):

@@ -82,7 +82,7 @@ func TestBadTeams(t *testing.T) {
 		}
 		wantError(t, (&shmem.Team{}).Destroy(), shmem.ErrArgument, "team is nil")
 		ok(t, w.Barrier())
-	})
+	}, oneNode)
 }
 
 // Every call on a destroyed team says that it was destroyed, whichever handle it uses.
@@ -187,7 +187,7 @@ func TestIrregularTeam(t *testing.T) {
 				c := must(team.NewCtx())(t)
 				pe := (team.MyPE() + 1) % team.NPEs()
 				checkTeamOperations(t, c, x, pe)
-				if there, _ := x.Peer(members[pe]); there[20] != 77 {
+				if there := must(shmem.G(w.Ctx(), x.At(20), members[pe]))(t); there != 77 {
 					t.Errorf("%v: operations on number %d did not reach PE %d", members, pe, members[pe])
 				}
 				wantError(t, shmem.P(c, x, 1, team.NPEs()), shmem.ErrPERange)
@@ -203,7 +203,7 @@ func TestIrregularTeam(t *testing.T) {
 			clear(x.Local())
 			ok(t, w.Barrier())
 		}
-	})
+	}, oneNode)
 }
 
 // teamPEs is a team and its PEs.
@@ -281,7 +281,7 @@ func TestAnyTeamAnyOrder(t *testing.T) {
 				rng := rand.New(rand.NewPCG(uint64(n), 7)) // the same on all PEs
 				for round := range rounds[n] {
 					world := teamPEs{w.Team(), stridedPEs(0, 1, n)}
-					node := teamPEs{w.Shared(), world.pes}
+					node := teamPEs{w.Shared(), slices.DeleteFunc(stridedPEs(0, 1, n), func(pe int) bool { return !isNear(w, pe) })}
 					all := append([]teamPEs{node, world}, overlappingTeams(t, w, world, rng, 3)...)
 					if row, column, err := w.Team().Split2D(1+rng.IntN(n), nil, nil); err == nil {
 						_, _ = row, column
@@ -365,7 +365,7 @@ func TestDeathInTeamCalls(t *testing.T) {
 					ok(t, sub.Destroy())
 				}
 				ok(t, e.rest.Destroy())
-			}, shmemtest.Recover(victim))
+			}, shmemtest.Recover(victim), oneNode)
 		})
 	}
 }
@@ -406,7 +406,7 @@ func TestDeathsAmongTeams(t *testing.T) {
 			if got := w.Failed(); !slices.Equal(got, []int{victim}) {
 				t.Errorf("Failed() = %v, survivors %v", got, survivors)
 			}
-		}, shmemtest.Recover(victim))
+		}, shmemtest.Recover(victim), oneNode)
 	}
 }
 
@@ -434,5 +434,5 @@ func TestTeamWith(t *testing.T) {
 		}
 		ok(t, w.Barrier())
 		ok(t, w.Shared().Sync())
-	})
+	}, oneNode)
 }

@@ -158,14 +158,17 @@ func TestTrap13AtomicsAndWaitsAgree(t *testing.T) {
 		x := must(shmem.Calloc[uint64](w, 2))(t)
 		sub := must(w.Team().SplitStrided(0, 1, n, nil))(t)
 		contexts := []*shmem.Ctx{
-			w.Ctx(), must(w.Team().NewCtx())(t), must(sub.NewCtx())(t),
-			must(w.Shared().NewCtx())(t),
+			w.Ctx(), must(w.Team().NewCtx())(t), must(sub.NewCtx())(t), w.Ctx(),
 		}
 		home := n - 1
+		at := [4]int{home, home, home, home} // the number of the PE in each context's team
+		if i, near := w.Team().Translate(home, w.Shared()); near {
+			contexts[3], at[3] = must(w.Shared().NewCtx())(t), i
+		}
 		last := uint64(0)
 		for i := range turns {
-			ok(t, shmem.AtomicAdd(contexts[i%4], x, 1<<32+1, home)) // changes both halves in one operation
-			v := must(shmem.AtomicFetch(contexts[(i+1)%4], x, home))(t)
+			ok(t, shmem.AtomicAdd(contexts[i%4], x, 1<<32+1, at[i%4])) // changes both halves in one operation
+			v := must(shmem.AtomicFetch(contexts[(i+1)%4], x, at[(i+1)%4]))(t)
 			if v>>32 != v&(1<<32-1) || v < last {
 				t.Fatalf("turn %d: fetched %#x after the larger %#x", i, v, last)
 			}
@@ -298,14 +301,18 @@ func TestTrap16PointersAreOfOnePE(t *testing.T) {
 		addresses := map[*int64]bool{}
 		for pe := range n {
 			theirs, reachable := x.Peer(pe)
-			if !reachable || len(theirs) != n {
-				t.Fatalf("PE %d of the same node has %d elements, reachable %v, want %d and true", pe, len(theirs), reachable, n)
+			if reachable != isNear(w, pe) || reachable && len(theirs) != n {
+				t.Fatalf("PE %d has %d elements, reachable %v, want %d on the same node", pe, len(theirs), reachable, n)
+			}
+			if !reachable {
+				ok(t, shmem.P(w.Ctx(), x.At(me), int64(10+me), pe))
+				continue
 			}
 			addresses[unsafe.SliceData(theirs)] = true
 			theirs[me] = int64(10 + me) // a plain store
 		}
-		if len(addresses) != n {
-			t.Errorf("the objects of PEs have %d different addresses, want %d", len(addresses), n)
+		if near := w.Shared().NPEs(); len(addresses) != near {
+			t.Errorf("the objects of PEs have %d different addresses, want %d", len(addresses), near)
 		}
 		ok(t, w.Barrier())
 		for pe, v := range x.Local() {
@@ -410,5 +417,5 @@ func TestTrap18MessagesBesideInAnyOrder(t *testing.T) {
 				t.Fatalf("%s: barrier after Finalize: %v", order, err)
 			}
 		}
-	})
+	}, oneNode)
 }

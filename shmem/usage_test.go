@@ -3,6 +3,7 @@ package shmem_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"runtime"
 	"strings"
@@ -223,7 +224,7 @@ func TestWorldsLeaveNoGoroutine(t *testing.T) {
 				t.Fatalf("%d goroutines after %d worlds, but %d before", runtime.NumGoroutine(), many, before)
 			}
 		}
-	})
+	}, oneNode)
 }
 
 // The error of an exhausted heap names the size asked for, the free size, the variable and a value
@@ -297,18 +298,23 @@ func TestWith(t *testing.T) {
 	}) // Finalize ends both PEs although the team is broken
 }
 
-// A PE that waits in a collective for a PE that has finalized gets an error.
+// A PE that waits in a collective for a PE that has finalized gets an error: on one node, and if that PE is the first one of
+// the job, or of its node, or neither.
 func TestFinalizedPeer(t *testing.T) {
-	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
-		if w.MyPE() == 1 {
-			ok(t, w.Finalize()) // counts as this PE's part in the others' barrier
-			return
-		}
-		ok(t, w.Barrier())
-		err := w.Barrier()
-		wantError(t, err, shmem.ErrPEFinalized, "Barrier", "PE [1]")
-		if pe, is := errors.AsType[*shmem.PEError](err); !is || len(pe.PEs) != 1 || pe.PEs[0] != 1 {
-			t.Errorf("error %v does not name PE 1", err)
-		}
-	}) // Finalize ends the others although the team is broken
+	for _, gone := range []int{0, 1} {
+		t.Run(fmt.Sprint(gone), func(t *testing.T) {
+			shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
+				if w.MyPE() == gone {
+					ok(t, w.Finalize()) // counts as this PE's part in the others' barrier
+					return
+				}
+				ok(t, w.Barrier())
+				err := w.Barrier()
+				wantError(t, err, shmem.ErrPEFinalized, "Barrier", fmt.Sprintf("PE [%d]", gone))
+				if pe, is := errors.AsType[*shmem.PEError](err); !is || len(pe.PEs) != 1 || pe.PEs[0] != gone {
+					t.Errorf("error %v does not name PE %d", err, gone)
+				}
+			}, shmemtest.Nodes(1, 2, 3)) // Finalize ends the others although the team is broken
+		})
+	}
 }

@@ -33,6 +33,9 @@ func ReduceValue[T any](t *Team, v T, op Op[T]) (T, error) {
 			return none, err
 		}
 	}
+	if t.upper != nil {
+		return reduceSpanning(t, v, op)
+	}
 	if err := coll.ReduceValue(t.ctx, t.coll, &v, coll.Op[T](op)); err != nil {
 		return none, t.publicError(name, err)
 	}
@@ -60,6 +63,9 @@ func BroadcastValue[T any](t *Team, v T, root int) (T, error) {
 		if err := t.compare(op, 0, 0, "BroadcastValue of type %v, root %d", reflect.TypeFor[T](), root); err != nil {
 			return none, err
 		}
+	}
+	if t.upper != nil {
+		return broadcastSpanning(t, v, root)
 	}
 	if err := coll.BroadcastPrivate(t.ctx, t.coll, unsafe.Slice((*byte)(unsafe.Pointer(&v)), sizeOf[T]()), root); err != nil {
 		return none, t.publicError(op, err)

@@ -258,7 +258,7 @@ func TestValueAllocatesNothing(t *testing.T) {
 				t.Errorf("%v allocations a call, want none", n)
 			}
 			ok(t, w.Barrier())
-		})
+		}, oneNode)
 	}
 }
 
@@ -289,7 +289,7 @@ func TestValueDeathIsTolerated(t *testing.T) {
 		checkEqual(t, "broadcast", must(shmem.BroadcastValue(tm, me, 3))(t), 3)
 		y := must(shmem.BroadcastValue(tm, immense{5: uint16(me)}, 1))(t)
 		checkEqual(t, "broadcast of a large value", y[5], 1)
-	}, shmemtest.Recover(victim))
+	}, shmemtest.Recover(victim), oneNode)
 }
 
 // A PE is killed that has contributed to a reduction of a large value but not finished it. All
@@ -309,5 +309,5 @@ func TestValueDeathInTheMidst(t *testing.T) {
 		checkEqual(t, "the next reduction", must(shmem.ReduceValue(tm, immense{7: uint16(1 << me)}, sum))(t)[7], 14)
 		checkEqual(t, "the next small reduction", must(shmem.ReduceValue(tm, 1, shmem.Sum))(t), 3)
 		ok(t, w.Barrier())
-	}, shmemtest.Recover(victim))
+	}, shmemtest.Recover(victim), oneNode)
 }

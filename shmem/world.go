@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/coll/flat"
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/job"
@@ -41,7 +42,8 @@ type config struct {
 
 // WorldMode sets the mode of the teams that Init makes, which says what deaths mean to their collectives. It is the
 // same on all PEs. With ModeDefault, and without this option, the mode is ModeTolerant under oshrun --recover, where
-// the job outlives deaths, and ModeStrict otherwise.
+// the job outlives deaths, and ModeStrict otherwise. In a job of several nodes it is ModeStrict: ModeTolerant is not
+// possible there yet.
 func WorldMode(m Mode) Option { return func(c *config) { c.mode = m } }
 
 // modeFor returns the mode of a world in job j.
@@ -49,7 +51,7 @@ func (c *config) modeFor(j *job.Job) Mode {
 	switch {
 	case c.mode != ModeDefault:
 		return c.mode
-	case j.Recover:
+	case j.Recover && j.Place.Nodes == 1:
 		return ModeTolerant
 	}
 	return ModeStrict
@@ -113,10 +115,10 @@ func Init(opts ...Option) (*World, error) {
 
 // newWorld makes the teams, the heap and the default context of a world.
 func newWorld(j *job.Job, mode Mode) (*World, error) {
-	if err := j.Place.RequireOneNode(); err != nil {
+	if err := checkNodes(j, mode); err != nil {
 		return nil, err
 	}
-	all, err := coll.New(nearConfig(j, coll.ShmemWorld, mode)) // all PEs of the job are near
+	part, err := coll.New(nearConfig(j, coll.ShmemWorld, mode)) // of the team of all PEs
 	if err != nil {
 		return nil, err
 	}
@@ -124,7 +126,15 @@ func newWorld(j *job.Job, mode Mode) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := coll.Rejoin(func() error { return j.Fence(context.Background()) }, all, node); err != nil {
+	var spanning *flat.Process
+	if j.Place.Nodes > 1 {
+		spanning = newFlatProcess(j)
+	}
+	if err := rejoin(j, spanning, part, node); err != nil {
+		return nil, err
+	}
+	all, err := newWorldTeam(j, spanning, part)
+	if err != nil {
 		return nil, err
 	}
 	s := &session{h: newHeap(j), refs: 1}
@@ -132,13 +142,26 @@ func newWorld(j *job.Job, mode Mode) (*World, error) {
 	j.NameHolders(s.h.lockHolder)
 	s.cancelHook = j.OnFailure(func([]failure.Failure, uint64) { s.h.closeFastPath() }) // registered first, so it runs before the program's functions
 	w := &World{session: s}
-	w.team = newTeam(s.h, all, all.PEs(), TeamConfig{Mode: mode})
-	w.node = newTeam(s.h, node, node.PEs(), TeamConfig{Mode: mode})
+	w.team = newTeam(s.h, all, numbers{stride: 1, n: j.NPEs}, TeamConfig{Mode: mode})
+	w.node = newTeam(s.h, node, numbersOf(node.PEs()), TeamConfig{Mode: mode})
 	w.team.group.predefined, w.node.group.predefined = true, true
-	w.ctx = newCtx(w.team)
-	w.ctx.shared.isDefault = true
+	w.ctx = newCtx(w.team, true)
 	s.h.ctx = w.ctx
 	return w, nil
+}
+
+// rejoin takes back that an earlier world of this process has left its teams. In a job of several nodes it clears the
+// words of that world's teams between two barriers.
+func rejoin(j *job.Job, spanning *flat.Process, teams ...*coll.Team) error {
+	cleared := false
+	return coll.Rejoin(func() error {
+		err := j.Fence(context.Background())
+		if err == nil && spanning != nil && !cleared {
+			cleared = true
+			spanning.Clear()
+		}
+		return err
+	}, teams...)
 }
 
 // nearConfig describes the team of the PEs on this node to package coll.
@@ -221,7 +244,10 @@ func (w *World) Finalize() error {
 		defer cancel()
 		team = team.With(ctx)
 	}
-	err := w.ctx.Quiet()
+	err := w.session.h.quietAll("Finalize", team.ctx)
+	if err == nil {
+		err = w.ctx.Quiet()
+	}
 	if err == nil {
 		err = team.sync("Finalize")
 	}
@@ -241,12 +267,13 @@ func (w *World) Finalize() error {
 	}
 	currentWorld = nil
 	w.session.h.invalidateTags()
+	w.session.h.contexts.endDirect(w.session.h.ctx)
 	w.session.cancelHook()
 	w.session.cancelAlert()
 	w.session.h.job.NameHolders(nil)
 	w.session.h.teams.leaveAll()
-	w.team.coll.Leave()
-	w.node.coll.Leave()
+	w.team.made().Leave()
+	w.node.made().Leave()
 	if err := w.session.h.job.Release(context.Background()); err != nil {
 		return fmt.Errorf("shmem.Finalize: %w", err)
 	}

@@ -19,21 +19,30 @@ type Identity struct {
 	Incarnation uint32
 }
 
+// Option changes what Create makes.
+type Option func(h *layout.Header)
+
+// WithWire adds a layout.Wire: the PE's node has an agent.
+func WithWire() Option { return (*layout.Header).AddWire }
+
 // Create makes the segment of one PE with a symmetric heap of at least heap
 // bytes, writes its header and seals its size.
 //
 //   - Cost: some 20 us, and the memory of the header's page; other pages are allocated
 //     at the first access. The caller owns the file.
-func Create(id Identity, heap uint64) (*os.File, error) {
+func Create(id Identity, heap uint64, options ...Option) (*os.File, error) {
 	size, err := layout.SegmentSize(heap)
 	if err != nil {
 		return nil, err
 	}
-	f, err := xunix.Memfd(fmt.Sprintf("goshmem-pe%d", id.PE), int64(size))
+	h := layout.NewHeader(id.Job, id.PE, id.NPEs, id.Incarnation, size)
+	for _, o := range options {
+		o(&h)
+	}
+	f, err := xunix.Memfd(fmt.Sprintf("goshmem-pe%d", id.PE), int64(h.Size))
 	if err != nil {
 		return nil, fmt.Errorf("segment of PE %d: %w", id.PE, err)
 	}
-	h := layout.NewHeader(id.Job, id.PE, id.NPEs, id.Incarnation, size)
 	if _, err := f.WriteAt(unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), 0); err != nil {
 		_ = f.Close()
 		return nil, fmt.Errorf("segment of PE %d: write header: %w", id.PE, err)
@@ -52,6 +61,8 @@ type Map struct {
 	base   unsafe.Pointer
 	stride uintptr
 	size   uint64 // bytes of one segment
+	heap   uint64 // bytes of the heap of one segment; 0: no segment is attached
+	wire   uint64 // offset of the Wire; 0: segments have none
 	job    [16]byte
 	n      int
 }
@@ -90,7 +101,29 @@ func (m *Map) Attach(i layout.Local, pe layout.PE, fd int) error {
 	if err := xunix.ReadAt(fd, unsafe.Slice((*byte)(unsafe.Pointer(&h)), unsafe.Sizeof(h)), 0); err != nil {
 		return fmt.Errorf("segment of PE %d: header: %w", pe, err)
 	}
-	return h.Check(m.job, uint32(pe), m.size)
+	if err := h.Check(m.job, uint32(pe), m.size); err != nil {
+		return err
+	}
+	return m.setRegions(&h)
+}
+
+// setRegions takes the places of the regions from the header of a segment. They are the same in all segments.
+func (m *Map) setRegions(h *layout.Header) error {
+	heap, ok := h.Region(layout.RegionHeap)
+	if !ok || heap.Off != layout.HeapOffset || heap.Size == 0 {
+		return fmt.Errorf("segment of PE %d: heap of %d bytes at %d, want one at %d", h.PE, heap.Size, heap.Off, uint64(layout.HeapOffset))
+	}
+	wire, ok := h.Region(layout.RegionWire)
+	if ok && (wire.Size < layout.WireSize || wire.Off < heap.Off+heap.Size || wire.Off%layout.Align != 0) {
+		return fmt.Errorf("segment of PE %d: wire region of %d bytes at %d, want %d bytes behind the heap, at a multiple of %d",
+			h.PE, wire.Size, wire.Off, layout.WireSize, layout.Align)
+	}
+	if m.heap != 0 && (m.heap != heap.Size || m.wire != wire.Off) {
+		return fmt.Errorf("segment of PE %d: heap of %d bytes and wire region at %d, want %d and %d as in the other segments (0: none)",
+			h.PE, heap.Size, wire.Off, m.heap, m.wire)
+	}
+	m.heap, m.wire = heap.Size, wire.Off
+	return nil
 }
 
 // Segment returns the start of segment i.
@@ -98,6 +131,18 @@ func (m *Map) Segment(i layout.Local) unsafe.Pointer { return unsafe.Add(m.base,
 
 // Control returns the control region of segment i.
 func (m *Map) Control(i layout.Local) *layout.Control { return (*layout.Control)(m.Segment(i)) }
+
+// Wire returns the region by which the PE with segment i and the node's agent talk to each other, or nil if the
+// segments have none.
+func (m *Map) Wire(i layout.Local) *layout.Wire {
+	if m.wire == 0 {
+		return nil
+	}
+	return (*layout.Wire)(unsafe.Add(m.Segment(i), int(m.wire)))
+}
+
+// HeapSize returns the size of the symmetric heap of one segment in bytes, once a segment is attached.
+func (m *Map) HeapSize() uint64 { return m.heap }
 
 // Stride returns the distance between segments in bytes.
 func (m *Map) Stride() int { return int(m.stride) }
@@ -112,5 +157,5 @@ func (m *Map) Len() int { return m.n }
 // the owner of the segment may call it.
 func (m *Map) FormatHeap(i layout.Local) (*alloc.Arena, error) {
 	c := m.Control(i)
-	return alloc.Format(&c.Heap, c.Blocks[:], m.size-layout.HeapOffset)
+	return alloc.Format(&c.Heap, c.Blocks[:], m.heap)
 }

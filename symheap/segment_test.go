@@ -4,6 +4,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
@@ -62,6 +63,44 @@ func TestMapsShareMemory(t *testing.T) {
 	}
 	if got, want := a.Stats().Size, maps[0].Size()-layout.HeapOffset; got != want {
 		t.Errorf("heap of %d bytes, want %d", got, want)
+	}
+}
+
+// A segment with a Wire has it behind the heap, which keeps its size. A map takes segments with it or without it,
+// but not both.
+func TestWire(t *testing.T) {
+	job := [16]byte{3}
+	f, err := symheap.Create(symheap.Identity{Job: job, NPEs: 2, Incarnation: 1}, 2*layout.Align, symheap.WithWire())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	const size = layout.HeapOffset + 2*layout.Align + layout.WireSize
+	m, err := symheap.NewMap(job, 2, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.Wire(0) != nil {
+		t.Error("a map without segments has a Wire")
+	}
+	if err := m.Attach(0, 0, int(f.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	at := uintptr(unsafe.Pointer(m.Wire(0))) - uintptr(m.Segment(0))
+	if at != layout.HeapOffset+2*layout.Align || m.HeapSize() != 2*layout.Align {
+		t.Errorf("Wire at %d behind a heap of %d bytes, want it behind %d bytes", at, m.HeapSize(), 2*layout.Align)
+	}
+	m.Wire(0).Blocks[layout.WireBlocks-1].Body[layout.WireBody-1] = 1
+	if a, err := m.FormatHeap(0); err != nil || a.Stats().Size != 2*layout.Align {
+		t.Errorf("heap of %d bytes, %v, want %d", a.Stats().Size, err, 2*layout.Align)
+	}
+	plain, err := symheap.Create(symheap.Identity{Job: job, PE: 1, NPEs: 2, Incarnation: 1}, 2*layout.Align+layout.WireSize)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer plain.Close()
+	if err := m.Attach(1, 1, int(plain.Fd())); err == nil || !strings.Contains(err.Error(), "as in the other segments") {
+		t.Errorf("got error %v for a segment of the same size without a Wire", err)
 	}
 }
 

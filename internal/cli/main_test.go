@@ -25,10 +25,10 @@ import (
 const asOshrun = "GOSHMEM_TEST_AS_OSHRUN"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asOshrun) != "" {
+	if isAgent := len(os.Args) == 2 && os.Args[1] == "agent"; isAgent || os.Getenv(asOshrun) != "" { // agents have no environment
 		builtins["t-pe"], builtins["t-pmix"], builtins["t-news"], builtins["t-stress"] = testPE, testClient, testNews, testStress
 		builtins["t-coll"], builtins["t-unwind"], builtins["t-poll"] = testCollectives, testUnwind, testPoll
-		builtins["t-run"], builtins["t-maps"] = testRun, testMaps
+		builtins["t-run"], builtins["t-maps"], builtins["t-far"] = testRun, testMaps, testFar
 		defaultRadix = 2 // so that jobs of a few nodes have daemons that start daemons
 		builtins["t-mixed"], builtins["t-busy"] = testMixed, testBusy
 		os.Exit(Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))

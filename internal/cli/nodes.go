@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/goshmem/goshmem/internal/agent"
 	"github.com/goshmem/goshmem/internal/control"
 	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/internal/netif"
@@ -307,6 +308,17 @@ func daemonFailed(err error) error {
 		return nil
 	}
 	return &statusError{status: launch.StatusSetUp, err: err}
+}
+
+// newAgent returns the command that carries one-sided operations between nodes for the daemon that starts it.
+func newAgent() *cobra.Command {
+	return &cobra.Command{
+		Use:    "agent",
+		Short:  "carry one-sided operations to other nodes for the daemon that starts this command",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE:   func(*cobra.Command, []string) error { return daemonFailed(agent.RunProcess()) },
+	}
 }
 
 // newDaemon returns the command that runs a node of a job for another oshrun, which starts it.

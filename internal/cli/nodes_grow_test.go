@@ -163,6 +163,28 @@ func TestEmulatedSpawnLosesAddedNode(t *testing.T) {
 	})
 }
 
+// A node that was added for a spawn hears of a failure of the first job, of which it has no PE, and goes on.
+func TestEmulatedAddedNodeHearsOfFailure(t *testing.T) {
+	t.Parallel()
+	goOn := t.TempDir() + "/go-on"
+	j := start(t, "--recover", "--host", "node0,node1,node2", "--launch", "local",
+		"-n", "1", "sh", "-c", `echo "ready $$"; exec sleep 1000`,
+		":", "-n", "1", "sh", "-c", `"$0" "$@"; until [ -e "`+goOn+`" ]; do sleep 0.1; done`, spawner(t), "1",
+		"sh", "-c", `echo "ready $$"; until [ -e "$0" ]; do sleep 0.1; done`, goOn)
+	pids := j.ready(2)
+	at := slices.IndexFunc(pids, func(pid int) bool { return hasVariable(pid, "PMIX_HOSTNAME=node0") })
+	if at < 0 || !hasVariable(pids[1-at], "PMIX_HOSTNAME=node2") {
+		t.Fatalf("processes %v, want one on node0 and one on node2", pids)
+	}
+	check(t, syscall.Kill(pids[at], syscall.SIGKILL))
+	j.awaitWord("was killed by signal 9")
+	check(t, os.WriteFile(goOn, nil, 0o600))
+	j.expect(3, "1 of 3 PEs failed:")
+	if said := j.stderr.String(); strings.Contains(said, "is lost") {
+		t.Errorf("a node is lost; stderr:\n%s", said)
+	}
+}
+
 // awaitWord waits for something that oshrun says.
 func (j *job) awaitWord(word string) {
 	j.t.Helper()

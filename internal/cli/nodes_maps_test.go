@@ -16,7 +16,7 @@ import (
 // handedOut finds what a step has handed out among what a process has mapped: the inode and the name of each.
 var handedOut = regexp.MustCompile(`(\d+) +/memfd:goshmem-(\S+)`)
 
-// testMaps joins the job as shmem.Init does, before that refuses several nodes. It says what it has mapped, in a line of
+// testMaps joins the job as shmem.Init does. It says what it has mapped, in a line of
 // its PE, the node, and names with inodes.
 func testMaps(_ []string, stdout, stderr io.Writer) int {
 	ctx, stop := context.WithTimeout(context.Background(), testPatience)
@@ -42,7 +42,7 @@ func testMaps(_ []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// A PE has mapped the segments and the failure page of its own node, and nothing of another node.
+// A PE has mapped the segments, the failure page and the agent's page of its own node, and nothing of another node.
 func TestEmulatedIsolation(t *testing.T) {
 	t.Parallel()
 	for _, emulate := range []string{"2", "3"} {
@@ -77,11 +77,11 @@ func TestEmulatedIsolation(t *testing.T) {
 				name, _, _ := strings.Cut(memory, "=")
 				names = append(names, name)
 			}
-			want := append([]string{"failures"}, pes[node]...)
+			want := append([]string{"agent", "failures"}, pes[node]...)
 			slices.Sort(names)
 			slices.Sort(want)
 			if !slices.Equal(names, want) {
-				t.Errorf("%s of %s: PEs have mapped %q, want the page and the segments of its PEs, %q", node, emulate, names, want)
+				t.Errorf("%s of %s: PEs have mapped %q, want the pages and the segments of its PEs, %q", node, emulate, names, want)
 			}
 		}
 	}

@@ -22,13 +22,18 @@ type connection struct {
 	tls   *tls.Conn
 	in    *bufio.Reader
 	peer  string        // its address
+	local netip.Addr    // this side's address; the zero Addr: the connection has none
 	stop  chan struct{} // closed with the connection
 	once  sync.Once
 	cause error // why it was closed; written before stop is closed
 }
 
 func newConnection(raw *meter, t *tls.Conn) *connection {
-	return &connection{raw: raw, tls: t, in: bufio.NewReader(t), peer: raw.RemoteAddr().String(), stop: make(chan struct{})}
+	c := &connection{raw: raw, tls: t, in: bufio.NewReader(t), peer: raw.RemoteAddr().String(), stop: make(chan struct{})}
+	if a, ok := raw.LocalAddr().(*net.TCPAddr); ok {
+		c.local = a.AddrPort().Addr().Unmap()
+	}
+	return c
 }
 
 // end makes all reads and writes fail; the first cause is kept. The peer's machine is not told: close has to follow.

@@ -96,7 +96,7 @@ func Dial(ctx context.Context, cfg DialConfig) (*Link, error) {
 		c.close(err)
 		return nil, fmt.Errorf("dial %s: %w", c.peer, err)
 	}
-	l.peer, l.addr, l.first = w.Identity, c.peer, c
+	l.peer, l.addr, l.local, l.first = w.Identity, c.peer, c.local, c
 	return l, nil
 }
 

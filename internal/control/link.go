@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -81,7 +82,8 @@ type Link struct {
 	mu      sync.Mutex
 	frames  session.Session
 	peer    Identity
-	addr    string // the peer's address on the last connection
+	addr    string     // the peer's address on the last connection
+	local   netip.Addr // see Local
 	handler Handler
 	first   *connection   // of a dialed link that was not started
 	current *connection   // the one that is read and written
@@ -156,6 +158,14 @@ func (l *Link) Addr() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.addr
+}
+
+// Local returns this side's address on the first connection of a link that was dialed; the zero Addr: the connection was
+// no network's.
+func (l *Link) Local() netip.Addr {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.local
 }
 
 // Queued returns how many frames were sent but not acknowledged, and their bytes.

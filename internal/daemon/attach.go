@@ -29,6 +29,7 @@ type attachService struct {
 	background *background
 	logger     zerolog.Logger
 	listener   *net.UnixListener // nil: not open yet
+	agent      *nodeAgent
 	visitors   visitors
 }
 
@@ -210,13 +211,17 @@ func (a *attachService) sendSegments(line *orderLine, p *localPE, req wire.Attac
 		fds = append(fds, int(f.Fd()))
 	}
 	count, page := len(fds), req.Kind == wire.AskSegments && req.First == 0
+	var agent []int
+	var lack string
 	if page {
 		fds = append(fds, int(files.page.Fd()))
+		agent, lack = a.lendAgent(p.job)
+		fds = append(fds, agent...)
 	}
 	reply := wire.AttachReply{
 		Job: p.job.key, NPEs: uint32(p.job.npes()),
 		Nodes: uint32(p.job.nodes()), FirstPE: uint32(p.job.near[0]), Near: uint32(len(p.job.near)),
-		First: req.First, Count: uint32(count), Page: page, Incarnation: incarnation,
+		First: req.First, Count: uint32(count), Page: page, Agent: len(agent) > 0, NoAgent: lack, Incarnation: incarnation,
 		Processors: uint32(a.cfg.processors(p.job)), SegmentSize: uint64(info.Size()), Recover: !a.cfg.EndsFirst,
 	}
 	send := func() error { return xunix.SendFDs(line.conn, reply.Append(nil), fds) }
@@ -224,6 +229,21 @@ func (a *attachService) sendSegments(line *orderLine, p *localPE, req wire.Attac
 		return true, a.startOrders(line, p, send)
 	}
 	return false, send()
+}
+
+// lendAgent returns the descriptors of the agent that PEs of a job get, or why they get none. A job of one node needs none.
+func (a *attachService) lendAgent(j *localJob) (fds []int, lack string) {
+	if j.nodes() < 2 {
+		return nil, ""
+	}
+	if j.number != 0 {
+		return nil, "spawned jobs have none yet"
+	}
+	fds, err := a.agent.lend()
+	if err != nil {
+		return nil, err.Error()
+	}
+	return fds, ""
 }
 
 // startOrders sends the last reply to a PE, which takes orders from then on. The PE may act on the reply at once, and be

@@ -94,6 +94,7 @@ func (s *Share) neighbors() (pes []int) {
 type Report struct {
 	Bindings   []Bound  // where the PEs of the node run, in their order; only if Binding.Report asks for it
 	Processors int      // how many the node's PEs may use at a time; 0: it is not known
+	Agent      string   // the address of the node's agent; empty: there is none
 	Programs   []string // by program of the first job: what tells its file from another one; empty: it does not run here
 }
 

@@ -14,11 +14,12 @@ const closeAtMost = 10 * time.Second
 // long Hooks.Output takes for it, and frees everything.
 func (s *Step) Close() error {
 	s.Refuse()
+	s.agent.closing.Store(true)
 	s.Signal(syscall.SIGKILL)
 	s.background.spawns.Wait()
 	deadline := time.Now().Add(closeAtMost)
 	s.endProcesses(deadline)
-	errs := []error{s.attach.close(), s.servers.close()}
+	errs := []error{s.attach.close(), s.agent.close(deadline), s.servers.close()}
 	s.table.releaseAll()
 	close(s.background.closing)
 	s.background.serving.Wait()

@@ -18,6 +18,7 @@
 //	clients          clients.go      what PMIx and PMI-1 servers learn, and what PEs ask for: abort, signals, input
 //	spawner          spawn.go        further jobs; furtherjob.go: those of several nodes, which the root lays out
 //	starter          starter.go      starts processes, on one thread
+//	nodeAgent        agent.go        the process that carries one-sided operations to other nodes; agentdrop.go: what it hears of deaths
 //	attachService    attach.go       hands out segments; with visitors: who is connected
 //	authorizer       authorize.go    who may connect to the PMIx server; with census: who holds which socket
 //	debuggers        debug.go        PEs that wait for a debugger

@@ -15,21 +15,24 @@ import (
 // failures decides, by package life, which ends are failures, and makes them known.
 //
 // A failure is made known in this order: PEs wait for the news, the others mostly do not. With Config.EndsFirst on one
-// node, 1 to 3 are left out, because oshrun ends the job.
+// node, which has no agent, 2 to 4 are left out, because oshrun ends the job.
 //
-//  1. the page, which all waits of PEs look at;
-//  2. the bells, for PEs that sleep;
-//  3. callbacks of PEs, by alerts;
-//  4. PMIx clients;
-//  5. the user.
+//  1. the agent, which sends nothing more of a dead PE, and executes nothing more on its memory;
+//  2. the page, which all waits of PEs look at;
+//  3. the bells, for PEs that sleep;
+//  4. callbacks of PEs, by alerts;
+//  5. PMIx clients;
+//  6. the user.
 //
-// carryOut does 1 and 2 under the lock of the table, and notes the rest. makeKnown does 3 to 5 without the lock. Before
-// that it yields once, so that the PEs which the bells have woken go first: 3 to 5 may take longer than such a PE takes to
-// return from its call, and on a busy node the PE would wait for the step's processor. On two processors, of which the
-// dead process holds one to release its memory, the yield brings PEs the news in two thirds of the time.
+// carryOut does 1 to 3 under the lock of the table, and notes the rest. It does not wait for the agent's answer. If the
+// agent's socket is full, makeKnown does 1. It does 4 to 6 without the lock. Before that it yields once, so that the PEs
+// which the bells have woken go first: 4 to 6 may take longer than such a PE takes to return from its call, and on a busy
+// node the PE would wait for the step's processor. On two processors, of which the dead process holds one to release its
+// memory, the yield brings PEs the news in two thirds of the time.
 type failures struct {
 	table     *table
 	events    *announcer
+	agent     *nodeAgent
 	alerts    *alerts
 	endsFirst bool // as Config.EndsFirst, in a job of one node
 
@@ -105,7 +108,7 @@ func (f *failures) forsake(id ID) (is bool) {
 	return is
 }
 
-// carryOut does the part of outcome o that belongs under the lock of the table: the page and the bells. It queues the
+// carryOut does the part of outcome o that belongs under the lock of the table: the agent, the page and the bells. It queues the
 // rest, which makeKnown delivers. The caller holds the lock, and calls makeKnown without it afterwards. rung says that
 // bells were rung. With Config.EndsFirst, PEs learn only of a death that another PE has asked for.
 func (f *failures) carryOut(p *localPE, d death, o life.Outcome) (rung bool) {
@@ -122,6 +125,7 @@ func (f *failures) carryOut(p *localPE, d death, o life.Outcome) (rung bool) {
 	if p.job.isOver() {
 		return false
 	}
+	f.agent.noteDeath(p.job, p.id.PE)
 	by := p.wantedBy(d.end)
 	if !f.endsFirst || by != "" {
 		p.job.memory.publish(p.id.PE, causeOf(d.end), d.at)
@@ -137,6 +141,7 @@ func (f *failures) carryOut(p *localPE, d death, o life.Outcome) (rung bool) {
 // makeKnown makes known what carryOut has noted. The caller holds no lock. One caller yields at a time. A second one goes
 // on at once, because the same PEs would go first.
 func (f *failures) makeKnown(rung bool) {
+	f.agent.tellDeaths()
 	if rung {
 		f.alerts.raise()
 		if f.yielding.TryLock() {

@@ -16,6 +16,9 @@ type FarFailure struct {
 	End ending.End // how each of them has ended, as the event of its own node says
 	// NodeLost says that the PEs have died with their node, and End says nothing.
 	NodeLost bool
+	// Before says of PEs whose node is lost that their own ends were known before, if they were failures. Agents, and PEs
+	// that wait for the node, hear of the loss. PMIx clients do not.
+	Before bool
 }
 
 // cause says in the words of the failure page how the PEs have failed.
@@ -37,17 +40,20 @@ func (s *Step) FarFailed(f FarFailure) error {
 	if j == nil {
 		return nil
 	}
-	rung, err := s.failures.publishFar(j, f)
+	s.agent.dropFar(j, &f)
+	publish := s.failures.publishFar
+	if f.NodeLost && f.Before {
+		publish = s.failures.publishLoss
+	}
+	rung, err := publish(j, f)
 	s.failures.makeKnown(rung)
 	return err
 }
 
 // publishFar writes failures of other nodes on the page, rings the bells, and queues the rest for makeKnown.
 func (f *failures) publishFar(j *localJob, far FarFailure) (rung bool, err error) {
-	for _, pe := range far.PEs {
-		if pe < 0 || pe >= j.npes() || j.isNear(pe) {
-			return false, fmt.Errorf("failure of PE %d on another node, want one of %d PEs that are not on this node", pe, j.npes())
-		}
+	if err := j.checkFar(far.PEs); err != nil {
+		return false, err
 	}
 	f.table.mu.Lock()
 	defer f.table.mu.Unlock()
@@ -69,6 +75,31 @@ func (f *failures) publishFar(j *localJob, far FarFailure) (rung bool, err error
 	}
 	f.events.append(announcement{far: news})
 	return true, nil
+}
+
+// publishLoss is publishFar for PEs that had ended before their node was lost. It does nothing where the agent does not
+// serve: then no PE waits for the memory of another node.
+func (f *failures) publishLoss(j *localJob, far FarFailure) (rung bool, err error) {
+	if err := j.checkFar(far.PEs); err != nil {
+		return false, err
+	}
+	f.table.mu.Lock()
+	defer f.table.mu.Unlock()
+	if runs, _ := f.agent.isServing(); !runs || j.number != 0 || j.isOver() || !j.memory.publishLoss(far.PEs) {
+		return false, nil
+	}
+	j.alertDue, j.failures = true, j.failures+1
+	return true, nil
+}
+
+// checkFar says what is wrong with numbers of PEs that are not on this node.
+func (j *localJob) checkFar(pes []int) error {
+	for _, pe := range pes {
+		if pe < 0 || pe >= j.npes() || j.isNear(pe) {
+			return fmt.Errorf("failure of PE %d on another node, want one of %d PEs that are not on this node", pe, j.npes())
+		}
+	}
+	return nil
 }
 
 // farNews is a failure of other nodes as the servers are told of it.

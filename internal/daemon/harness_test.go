@@ -25,6 +25,12 @@ const (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[1] == agentRole {
+		if err := playAgent(os.Args[2]); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if role := os.Getenv(roleEnv); role != "" {
 		if err := play(role, os.Getenv(argEnv)); err != nil {
 			fmt.Println("error:", err)

@@ -33,6 +33,12 @@ type Hooks struct {
 	// Peers carries what the servers of the job's nodes ask and tell each other, and their board. Without it published
 	// data, events of clients, queries and control stay within the node. What comes is passed to Step.NodeServer.
 	Peers server.Peers
+	// Agent starts the agent of the node, if Config.Share has several hosts. Nil: there is none, and PEs cannot reach the
+	// memory of PEs on other nodes.
+	Agent *AgentCommand
+	// AgentEnded is called when the agent has ended, which ends the node, before its PEs are killed. Nil: the user gets a
+	// notice.
+	AgentEnded func(err error)
 	// IsOther says of a child of this process that somebody else waits for it, so that the step does not reap it. Nil: as
 	// Config.OwnsChildren says.
 	IsOther func(pid int) bool

@@ -36,11 +36,11 @@ type loan struct {
 
 // create makes the segments of a job's near PEs and the page on which the failures of all its PEs are written, and maps
 // the words by which the near ones are woken.
-func (m *jobMemory) create(key [16]byte, npes int, near []int, size uint64) (err error) {
+func (m *jobMemory) create(key [16]byte, npes int, near []int, size uint64, options ...symheap.Option) (err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, pe := range near {
-		f, err := symheap.Create(symheap.Identity{Job: key, PE: uint32(pe), NPEs: uint32(npes), Incarnation: incarnation}, size)
+		f, err := symheap.Create(symheap.Identity{Job: key, PE: uint32(pe), NPEs: uint32(npes), Incarnation: incarnation}, size, options...)
 		if err != nil {
 			return err
 		}
@@ -141,6 +141,17 @@ func (m *jobMemory) publishAll(pes []int, cause failure.Cause) {
 	}
 	m.page.PublishAll(pes, incarnation, cause, 0)
 	m.rouseAll()
+}
+
+// publishLoss writes on the page that the node of PEs is lost which had ended before, and says whether that was news.
+func (m *jobMemory) publishLoss(pes []int) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.page == nil || m.closed || m.page.PublishLoss(pes, incarnation) == 0 {
+		return false
+	}
+	m.rouseAll()
+	return true
 }
 
 // rouseAll wakes all near PEs that sleep. The caller holds the lock.

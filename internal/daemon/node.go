@@ -49,6 +49,9 @@ type Node interface {
 	// QuitGo ends the Go programs of a PE by SIGQUIT, and waits for their output for atMost at the longest.
 	QuitGo(id ID, atMost time.Duration)
 
+	// SetAgents tells the node the addresses of the agents of all nodes, before Launch. A node without an agent has an
+	// empty one.
+	SetAgents(addrs []string) error
 	// FarFailed makes a failure of PEs of other nodes known on this one.
 	FarFailed(f FarFailure) error
 

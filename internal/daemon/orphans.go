@@ -26,6 +26,7 @@ import (
 // one section under the lock. sweep reaps without the lock, when the step closes and starts no processes any more.
 type orphans struct {
 	table        *table
+	agent        *nodeAgent
 	ownsChildren bool               // as Config.OwnsChildren
 	isOther      func(pid int) bool // as Hooks.IsOther
 	shares       func() bool        // as Hooks.SharesChildren
@@ -57,6 +58,7 @@ func (o *orphans) knownProcesses() (pes map[identity]bool, groups map[int]bool, 
 	o.table.lockBetweenStarts()
 	defer o.table.mu.Unlock()
 	pes, groups = map[identity]bool{}, map[int]bool{}
+	pes[o.agent.process()] = true // which is no PE, and no orphan either
 	for _, p := range o.table.started() {
 		pes[p.identity], groups[p.pid] = true, true
 	}
@@ -138,7 +140,7 @@ func (o *orphans) reapAsTheyEnd() {
 func (o *orphans) reapOne(pid int) {
 	o.table.lockBetweenStarts()
 	defer o.table.mu.Unlock()
-	if !o.table.leads(pid) && (o.isOther == nil || !o.isOther(pid)) {
+	if !o.table.leads(pid) && !o.agent.runsAs(pid) && (o.isOther == nil || !o.isOther(pid)) {
 		xunix.ReapEnded(pid)
 	}
 }

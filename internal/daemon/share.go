@@ -16,11 +16,13 @@ import (
 // A step whose Share has several hosts runs the PEs of its own node, the near ones. It starts and counts no
 // others, which are far: their own steps tell of their ends, and the root passes that on by Step.FarFailed.
 type Share struct {
-	Name  string   // of the step, and so of its jobs: goshmem- and letters or digits
-	Key   [16]byte // of the first job: its segments and its failure page have it in their headers
-	Hosts []string // names of the nodes, in order
-	Homes []int    // by PE of the first job: the index of its node
-	Node  int      // index of the node that the step runs
+	Name string   // of the step, and so of its jobs: goshmem- and letters or digits
+	Key  [16]byte // of the first job: its segments and its failure page have it in their headers
+	// DataKey proves to agents of other nodes that an agent belongs to the job.
+	DataKey [32]byte
+	Hosts   []string // names of the nodes, in order
+	Homes   []int    // by PE of the first job: the index of its node
+	Node    int      // index of the node that the step runs
 	// Emulated says that nodes share a kernel. Programs then get the variables that they need for that, unless
 	// the user has set them: see emulation.
 	Emulated bool

@@ -151,6 +151,7 @@ type Step struct {
 	orphans    *orphans
 	signals    *signals
 	attach     *attachService
+	agent      *nodeAgent
 	orders     *orders
 	clients    *clients
 	spawner    *spawner
@@ -232,8 +233,12 @@ func assemble(cfg settings, name string) *Step {
 		debuggers:  &debuggers{table: s.table, closing: s.background.closing, logger: cfg.Logger},
 		background: s.background, logger: cfg.Logger, work: make(chan func()),
 	}
-	s.orphans = &orphans{table: s.table, ownsChildren: cfg.OwnsChildren, isOther: cfg.IsOther, shares: cfg.SharesChildren, closing: s.background.closing, reporter: s.reporter}
+	s.agent = &nodeAgent{table: s.table, starter: s.starter, reporter: s.reporter, logger: cfg.Logger, key: cfg.Share.DataKey, ended: make(chan struct{}), closed: s.background.closing, dropped: make(chan uint64, 16), hungAfter: hungAfter}
+	s.agent.configure(&cfg)
+	s.attach.agent, s.failures.agent = s.agent, s.agent
+	s.orphans = &orphans{table: s.table, agent: s.agent, ownsChildren: cfg.OwnsChildren, isOther: cfg.IsOther, shares: cfg.SharesChildren, closing: s.background.closing, reporter: s.reporter}
 	s.signals = &signals{table: s.table, meter: meter, ailments: s.ailments, orphans: s.orphans}
+	s.agent.signals = s.signals
 	s.orders = &orders{table: s.table}
 	s.clients = &clients{
 		table: s.table, events: s.events, meter: meter, watch: s.watch, input: s.input, reporter: s.reporter, log: cfg.Log,
@@ -271,13 +276,16 @@ func (s *Step) setUp() (err error) {
 		return fmt.Errorf("host name: %w", err)
 	}
 	s.table.enlistFirst(j)
-	if err := j.memory.create(j.key, j.npes(), j.near, s.cfg.HeapSize); err != nil {
+	if err := j.memory.create(j.key, j.npes(), j.near, s.cfg.HeapSize, s.agent.segmentOptions()...); err != nil {
 		return err
 	}
-	if err := s.startServers(j); err != nil {
-		return err
+	awaitAgent := s.agent.begin(j)
+	err = s.startServers(j)
+	if err == nil {
+		err = s.attach.listen()
 	}
-	if err := s.attach.listen(); err != nil {
+	s.report.Agent = awaitAgent() // also after an error: what it has started is to be closed
+	if err != nil {
 		return err
 	}
 	if at := s.cfg.Watchdog.Hang; at > 0 {

@@ -19,11 +19,13 @@ import (
 //
 // The lock guards which jobs and PEs there are, and what changes of them: see localJob and localPE. All parts of the step
 // decide under it. It is held for reads and writes of memory, and for system calls that return at once: kill, the close of
-// a leash, a futex wake, a wait that does not wait. No holder reads /proc, starts a process, writes to a file or a socket,
-// or yields the processor.
+// a leash, a futex wake, a wait that does not wait, a packet to the agent if its socket has room. No holder reads /proc,
+// starts a process, writes to a file or to any other socket, or yields the processor.
 //
 // deathWatch.mu may be held when the lock of the table is taken; jobMemory.mu, announcer.mu and leash.mu may be taken while
-// it is held. No other two locks of the step are held at once.
+// it is held. So may nodeAgent.queue and nodeAgent.state, which nobody holds for a wait. nodeAgent.drops and then
+// nodeAgent.told are held while the agent is told something, and no lock of the step outside nodeAgent is taken or held
+// then. No other two locks of the step are held at once.
 //
 // A part that has to look at a process does so in three steps:
 //

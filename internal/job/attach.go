@@ -79,6 +79,8 @@ type memory struct {
 	segments *symheap.Map
 	place    Place
 	failures *failure.View // nil: the job has no failure page
+	agent    *agentLine    // nil: the job has one node, or the node has no agent
+	noAgent  string        // why the node of a job of several nodes has no agent
 }
 
 // attach fetches the descriptors of the node's segments and of the failure page from
@@ -105,6 +107,9 @@ func attachFrom(conn *os.File, j *Job, m *memory, first int) (wire.AttachReply, 
 	if r.Page {
 		want++
 	}
+	if r.Agent {
+		want += agentFDs
+	}
 	place, err := j.readPlace(&r)
 	if err != nil {
 		return r, err
@@ -130,6 +135,12 @@ func attachFrom(conn *os.File, j *Job, m *memory, first int) (wire.AttachReply, 
 	}
 	if r.Page && m.failures == nil {
 		m.failures, err = failure.Attach(fds[r.Count], r.Job, j.NPEs)
+	}
+	if r.Page {
+		m.noAgent = r.NoAgent
+	}
+	if err == nil && r.Agent && m.agent == nil {
+		m.agent, err = mapAgent(fds[r.Count+1:], place)
 	}
 	return r, err
 }
@@ -163,7 +174,7 @@ func newSingleJob(checks []string) (*Job, error) {
 	}
 	j.publishChecks(checks)
 	j.readChecks()
-	j.startWaiter(runtime.NumCPU())
+	j.startWaiter(runtime.NumCPU(), nil)
 	return j, nil
 }
 

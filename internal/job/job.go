@@ -17,6 +17,7 @@ import (
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/hook"
 	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/internal/wire"
@@ -45,13 +46,20 @@ type Job struct {
 	// collective, because a PE of the job asks for it by GOSHMEM_CHECK.
 	CheckCollectives bool
 	Waiter           *wait.Waiter
-	Arena            *alloc.Arena // allocator of this PE's heap
+	// Far reaches PEs of other nodes; nil if the job has one node.
+	Far *far.Port
+	// NoAgent says why the node of a job of several nodes has no agent; empty: it has one, or the job has one node.
+	NoAgent string
+	// Home returns the node of a PE of the job, and the PE's index there; nil if the job has one node.
+	Home  func(pe layout.PE) (node int, local layout.Local)
+	Arena *alloc.Arena // allocator of this PE's heap
 
 	client  *client.Client // nil without oshrun: a job of one PE
 	orders  *os.File       // connection over which the step sends orders
 	profile *profile       // nil without GOSHMEM_PPROF
 	news    *news          // calls the listeners of OnFailure
 	far     farIncarnations
+	agent   *agentLine        // nil: the job has one node
 	alerts  hook.List[func()] // functions that Noticed calls
 	holder  atomic.Pointer[func(grant uintptr) layout.PE]
 	waits   atomic.Pointer[wait.Waiter] // Waiter, for orders that come before it is set
@@ -241,8 +249,9 @@ func (j *Job) join(ctx context.Context, step string, checks []string, registered
 	endMeeting := j.beginMeeting() // the kernel makes many PEs that start at once wait for long
 	<-registered
 	endMeeting()
-	j.startWaiter(int(r.Processors))
-	return nil
+	j.startWaiter(int(r.Processors), m.agent)
+	j.NoAgent = m.noAgent
+	return j.startFar(m.agent)
 }
 
 // Fence waits until all PEs of the job have called it. It goes through the PMIx
@@ -348,8 +357,8 @@ func (j *Job) readChecks() {
 // startWaiter makes the waiter, on a node whose PEs share a number of processors. A
 // process that membarrier does not reach sets BellAsk on all bells before its first
 // write.
-func (j *Job) startWaiter(processors int) {
-	j.Waiter = wait.NewWaiter(&j.Map.Control(j.Local).Bell, wait.PolicyFor(j.Map.Len(), processors))
+func (j *Job) startWaiter(processors int, a *agentLine) {
+	j.Waiter = wait.NewWaiter(&j.Map.Control(j.Local).Bell, wait.PolicyFor(j.consumers(a), processors))
 	j.Waiter.Watch(j.Failures)
 	j.Waiter.Beats(&j.Map.Control(j.Local).Progress)
 	if j.Map.Len() <= mostAsked {

@@ -133,6 +133,9 @@ func newStep(t *testing.T, n int) *step {
 	return s
 }
 
+// noAgent is why the step has no agent for a job of several nodes.
+const noAgent = "no port is free"
+
 // move moves the step to a node with the PEs of p, whose segments are those of these PEs.
 func (s *step) move(p Place) {
 	s.mu.Lock()
@@ -177,6 +180,9 @@ func (s *step) serve(conn *net.UnixConn) {
 			fds = append(fds, int(heaps[req.First].Fd()))
 			if r.Page = req.First == 0; r.Page {
 				fds = append(fds, int(s.page.File().Fd()))
+				if place.Nodes > 1 {
+					r.NoAgent = noAgent
+				}
 			}
 			last = int(req.First) == len(heaps)-1
 		}

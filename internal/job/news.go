@@ -102,6 +102,9 @@ func (n *news) awaitListeners(limit time.Duration) {
 
 // wakeUp makes the goroutine read the page, without waiting for it.
 func (n *news) wakeUp() {
+	if n == nil {
+		return
+	}
 	select {
 	case n.wake <- struct{}{}:
 	default: // a signal is pending already
@@ -111,9 +114,13 @@ func (n *news) wakeUp() {
 // OnFailure has listen called with the new deaths in the job, in the order of PEs. The
 // first call includes the deaths before OnFailure. One goroutine of the job calls all
 // listeners, one after the other, in the order of registration. A listener may wait; the
-// others wait for it. After cancel has returned, no further call begins.
+// others wait for it. After cancel has returned, no further call begins. A Job that Acquire did
+// not return calls nobody.
 func (j *Job) OnFailure(listen func(all []failure.Failure, epoch uint64)) (cancel func()) {
 	n, h := j.news, &listener{call: listen}
+	if n == nil {
+		return func() {}
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.listeners = append(n.listeners, h)

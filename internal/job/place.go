@@ -74,12 +74,12 @@ func (p Place) check(pe layout.PE, npes int) error {
 	return nil
 }
 
-// RequireOneNode returns an error if the job has several nodes. Teams of all PEs exist on one node only:
-// their words lie in the segments of the first member's node.
+// RequireOneNode returns an error if the job has several nodes. It is for layers that work on one node only, and for
+// nodes without an agent.
 func (p Place) RequireOneNode() error {
 	if p.Nodes == 1 {
 		return nil
 	}
-	return fmt.Errorf("the job has %d nodes, and this one has PEs %d to %d of %d: shmem and mpi work on one node, "+
+	return fmt.Errorf("the job has %d nodes, and this one has PEs %d to %d of %d: want one node, "+
 		"start all PEs of the job on the same host", p.Nodes, p.First, p.last(), p.NPEs)
 }

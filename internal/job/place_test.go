@@ -99,6 +99,9 @@ func TestAttachSecondNode(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if m.agent != nil || m.noAgent != noAgent {
+		t.Errorf("agent %v, and there is none because of %q, want %q", m.agent, m.noAgent, noAgent)
+	}
 	if m.place != second || m.segments.Len() != second.Near {
 		t.Errorf("%d segments of %+v, want those of %+v", m.segments.Len(), m.place, second)
 	}

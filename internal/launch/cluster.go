@@ -250,6 +250,11 @@ func (c *Cluster) Ask(o wire.Order, atMost time.Duration) []daemon.Answer {
 	return slices.Concat(answers...)
 }
 
+// SetAgents tells all nodes the addresses of their agents. The Starter of several nodes has done so when it returns them.
+func (c *Cluster) SetAgents(addrs []string) error {
+	return joinErrors(collectErrors(c.list(), func(_ int, n Node) error { return n.SetAgents(addrs) }))
+}
+
 // FarFailed makes a failure of PEs known on all nodes but theirs, which is that of the first PE.
 func (c *Cluster) FarFailed(f daemon.FarFailure) error {
 	home := c.home(daemon.ID{Job: f.Job, PE: f.PEs[0]})

@@ -102,9 +102,18 @@ func (f *fake) PID(id daemon.ID) int {
 	return 1000*(id.Job+1) + id.PE
 }
 
+func (f *fake) SetAgents(addrs []string) error {
+	f.note("agents %q", addrs)
+	return nil
+}
+
 func (f *fake) FarFailed(far daemon.FarFailure) error {
 	if far.Job > 0 {
 		f.note("far failed %v %v of job %d", far.PEs, far.NodeLost, far.Job)
+		return nil
+	}
+	if far.Before {
+		f.note("far failed before %v %v", far.PEs, far.NodeLost)
 		return nil
 	}
 	f.note("far failed %v %v", far.PEs, far.NodeLost)

@@ -15,6 +15,7 @@ func (r *run) reportLostNode(e daemon.Event) {
 	node := e.PE
 	host := r.o.nameOfNode(r.cluster, node)
 	lost := slices.DeleteFunc(pesOn(node, r.gone, r.cluster.home), func(id daemon.ID) bool { return r.cluster.isBegun(id.Job) })
+	before := endedOn(node, r.gone[0], r.cluster.home)
 	harmless := len(lost) == 0 && r.cluster.growth.isAdded(node)
 	// Otherwise noteClosed judges: output may be missing.
 	r.lostNodes[node] = r.ending || !r.o.Recover && !harmless || len(lost) > 0 || !r.cluster.growth.hasHadPEs(node)
@@ -43,6 +44,8 @@ func (r *run) reportLostNode(e daemon.Event) {
 		r.others.tell(daemon.FarFailure{Job: job, PEs: pes, NodeLost: true})
 		r.cluster.endIfOver(job, r.gone[job])
 	}
+	// PEs may wait for the agent of a node whose PEs have ended. Without this word they would wait for ever.
+	r.others.tell(daemon.FarFailure{PEs: before, NodeLost: true, Before: true})
 }
 
 // others makes failures known on nodes other than their own. Nil does nothing.
@@ -78,6 +81,16 @@ func pesOn(node int, gone map[int][]bool, homeOf func(id daemon.ID) int) (ids []
 		}
 	}
 	return ids
+}
+
+// endedOn returns the PEs of the first job on a node whose processes are reaped.
+func endedOn(node int, gone []bool, homeOf func(id daemon.ID) int) (pes []int) {
+	for pe, over := range gone {
+		if over && homeOf(daemon.ID{PE: pe}) == node {
+			pes = append(pes, pe)
+		}
+	}
+	return pes
 }
 
 // byJob returns the numbers of PEs by their jobs.

@@ -128,6 +128,35 @@ func TestLostNodeHasDeadPEs(t *testing.T) {
 	})
 }
 
+// Other nodes hear of the loss of a node, also of its PEs that had ended: agents may still send to it.
+func TestLossOfEndedPEsIsTold(t *testing.T) {
+	for _, x := range []struct {
+		name  string
+		ended []int // PEs of the node that have ended before
+		told  []string
+	}{
+		{"all", []int{1, 3}, []string{"far failed before [1 3] true"}},
+		{"one", []int{1}, []string{"far failed [3] true", "far failed before [1] true"}},
+		{"none", nil, []string{"far failed [1 3] true"}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			inPair(t, 4, func(o *Options, _ *fake) { o.Recover = true }, func(p *play, b *fake) {
+				for _, pe := range x.ended {
+					p.reports(b, daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: pe}})
+				}
+				b.events <- daemon.Event{Kind: daemon.NodeLost, Msg: "gone"}
+				synctest.Wait()
+				if got := p.told(); !slices.Equal(got, x.told) {
+					t.Errorf("node a was told %q, want %q", got, x.told)
+				}
+				p.reports(b, daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: 0}})
+				p.reports(b, daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: 2}})
+				<-p.done
+			})
+		})
+	}
+}
+
 // A node that is lost when all its PEs have ended may have kept some of their output, so the job has not ended well.
 func TestLostAtTheEnd(t *testing.T) {
 	lost := &daemon.LostError{Err: errors.New("gone")}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -19,13 +20,15 @@ import (
 
 // nodeDaemon is a process that runs a node for a front end.
 type nodeDaemon struct {
+	lease  time.Duration // as in the handover
 	link   *control.Link
 	server *remote.Server
 	branch branch
 	logger zerolog.Logger
 	over   chan struct{} // closed when the front end is done with the node, or is lost
 	end    sync.Once
-	err    error // why the front end is lost; set before over is closed
+	err    error // why the front end is lost, or the node; set before over is closed
+	fallen bool  // the node is lost, as if the daemon was killed; set before over is closed
 
 	junction junction
 }
@@ -53,7 +56,7 @@ func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) erro
 	} else {
 		go func() { _, _ = io.Copy(io.Discard, stdin) }() // who writes must not be stopped; the end of input means nothing
 	}
-	d := &nodeDaemon{logger: logger, over: make(chan struct{})}
+	d := &nodeDaemon{lease: h.Lease, logger: logger, over: make(chan struct{})}
 	d.link, err = control.Dial(ctx, dial)
 	if err != nil {
 		return fmt.Errorf("front end: %w", err)
@@ -65,6 +68,9 @@ func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) erro
 	d.await()
 	d.server.Lost(errors.Join(errors.New("the front end has gone"), d.err))
 	<-d.server.Done()
+	if d.fallen {
+		return d.err // nodes whose agents this daemon has started go on
+	}
 	d.branch.close(d.patience())
 	_ = d.link.Close(closeWithin) // the front end has gone, or has closed it
 	return d.err
@@ -109,6 +115,11 @@ func (d *nodeDaemon) finish(err error) {
 
 // startStep starts the step of this node.
 func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (daemon.Node, error) {
+	agent, err := d.agentCommand(&cfg)
+	if err != nil {
+		return nil, err
+	}
+	hooks.Agent, hooks.AgentEnded = agent, d.giveUp
 	cfg.Surroundings.Adopt()
 	cfg.OwnsChildren = !d.branch.isUsed() // agents are no PEs, and neither are daemons that they leave behind
 	hooks.IsOther = d.branch.owns
@@ -117,6 +128,46 @@ func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (daemon.No
 		return nil, err // and not a nil step as a node
 	}
 	return step, nil
+}
+
+// giveUp ends the node, whose agent has ended: the front end hears nothing more, and loses it.
+func (d *nodeDaemon) giveUp(err error) {
+	d.link.Abort() // first: what happens to the PEs is not their own
+	d.end.Do(func() {
+		d.err, d.fallen = err, true
+		close(d.over)
+	})
+}
+
+// reachWithin is how long an agent may be silent while another one waits for it, beside the time that the loss of a node takes to be
+// known: that is a lease, and what a busy front end takes.
+const reachWithin = 10 * time.Second
+
+// agentWord is what oshrun's agent is called with.
+const agentWord = "agent"
+
+// agentCommand says how the agent of this node is started. Agents of other nodes reach it by the network that the user has
+// chosen for data, or by that which has brought this daemon to the front end. A node that no other one can reach has no
+// agent. It is an error if that is so by the user's choice.
+func (d *nodeDaemon) agentCommand(cfg *daemon.Config) (*daemon.AgentCommand, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return &daemon.AgentCommand{Lack: fmt.Errorf("path of oshrun: %w", err)}, nil
+	}
+	a := &daemon.AgentCommand{Argv: []string{self, agentWord}, Listen: d.link.Local(), Patience: 2*d.lease + reachWithin}
+	if cfg.DataNetwork != "" || !a.Listen.IsValid() {
+		addrs, err := control.LocalAddresses(cfg.DataNetwork, cfg.Share.Emulated && cfg.DataNetwork == "")
+		switch {
+		case err == nil:
+			a.Listen = addrs[0]
+		case cfg.DataNetwork != "":
+			return nil, fmt.Errorf("address of the agent: %w", err)
+		default:
+			d.logger.Warn().Err(err).Msg("no agent: PEs do not reach the memory of PEs on other nodes")
+			a.Lack = fmt.Errorf("other nodes cannot reach it: %w", err)
+		}
+	}
+	return a, nil
 }
 
 // take takes a frame of the front end, or of another node by way of it.

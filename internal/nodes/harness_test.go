@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 	"go.uber.org/goleak"
 
+	"github.com/goshmem/goshmem/internal/agent"
 	"github.com/goshmem/goshmem/internal/control"
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/launch"
@@ -24,8 +25,15 @@ import (
 
 // TestMain makes the test program act as a daemon where its arguments say so.
 func TestMain(m *testing.M) {
-	if len(os.Args) == 1+len(daemonWords) && os.Args[1] == daemonWords[0] {
+	if IsDaemonCommand(os.Args[1:]) {
 		if err := RunDaemon(context.Background(), os.Stdin, zerolog.Nop()); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	if IsAgentCommand(os.Args[1:]) {
+		if err := agent.RunProcess(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

@@ -76,6 +76,9 @@ func (s Starter) Start(ctx context.Context, l launch.Span, cfg daemon.Config, ho
 		r.step = stepConfig{cfg: cfg, share: r.share(l), hooks: hooks}
 		err = r.startSteps(ctx)
 	}
+	if err == nil {
+		err = r.introduceAgents(ctx)
+	}
 	if err == nil && !s.Emulated { // whose nodes are this machine
 		r.compare(cfg.Apps)
 	}
@@ -141,9 +144,11 @@ func (r *root) team() []*member {
 // share describes the job to its nodes. Each gets its own index.
 func (r *root) share(l launch.Span) daemon.Share {
 	var random [24]byte
+	var key [32]byte
 	_, _ = rand.Read(random[:]) // never fails
+	_, _ = rand.Read(key[:])    // never fails
 	return daemon.Share{
-		Name: "goshmem-" + hex.EncodeToString(random[16:]), Key: [16]byte(random[:16]),
+		Name: "goshmem-" + hex.EncodeToString(random[16:]), Key: [16]byte(random[:16]), DataKey: key,
 		Hosts: namesOf(l.Hosts), Homes: l.Homes, Emulated: r.cfg.Emulated, Grows: l.Grows,
 	}
 }
@@ -311,6 +316,26 @@ func (m *member) startStep(s *stepConfig) error {
 		return fmt.Errorf("%s: %w", m.host, err)
 	}
 	return nil
+}
+
+// introduceAgents tells all nodes the addresses of their agents. Where no node has one, there is nothing to be told.
+func (r *root) introduceAgents(ctx context.Context) error {
+	members := r.team()
+	addrs := make([]string, len(members))
+	some := false
+	for i, m := range members {
+		addrs[i] = m.Report().Agent
+		some = some || addrs[i] != ""
+	}
+	if !some {
+		return nil
+	}
+	return r.each(ctx, len(members), nil, func(m *member) error {
+		if err := m.SetAgents(addrs); err != nil {
+			return fmt.Errorf("%s: %w", m.host, err)
+		}
+		return nil
+	})
 }
 
 // each calls f for all members, some at a time, see eachOf.

@@ -236,6 +236,12 @@ func (c *Client) Feed(chunk daemon.Chunk) {
 // Refuse lets no further job begin.
 func (c *Client) Refuse() { c.tell(wire.KindRefuse, nil) }
 
+// SetAgents tells the node the addresses of the agents of all nodes.
+func (c *Client) SetAgents(addrs []string) error {
+	_, _, err := c.request(wire.KindAgents, "addresses of agents", encode(codeAgents, addrs), queryAtMost)
+	return err
+}
+
 // FarFailed makes a failure of PEs of other nodes known on this one. It does not wait for that: an
 // error of the node comes as a notice.
 func (c *Client) FarFailed(f daemon.FarFailure) error {

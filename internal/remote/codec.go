@@ -57,6 +57,7 @@ func codeBinding(c *wire.Coder, v *daemon.Binding) {
 func codeReport(c *wire.Coder, v *daemon.Report) {
 	wire.List(c, &v.Bindings, codeBound)
 	wire.Integer(c, &v.Processors)
+	c.String(&v.Agent)
 	wire.List(c, &v.Programs, codeString)
 }
 
@@ -69,6 +70,9 @@ func codeShare(c *wire.Coder, v *daemon.Share) {
 	c.String(&v.Name)
 	for i := range v.Key {
 		wire.Integer(c, &v.Key[i])
+	}
+	for i := range v.DataKey {
+		wire.Integer(c, &v.DataKey[i])
 	}
 	wire.List(c, &v.Hosts, codeString)
 	wire.List(c, &v.Homes, wire.Integer)
@@ -122,6 +126,7 @@ func codeFarFailure(c *wire.Coder, v *daemon.FarFailure) {
 	wire.List(c, &v.PEs, wire.Integer)
 	codeEnd(c, &v.End)
 	c.Bool(&v.NodeLost)
+	c.Bool(&v.Before)
 }
 
 func codeEvent(c *wire.Coder, v *daemon.Event) {
@@ -263,6 +268,9 @@ func codeAnswer(c *wire.Coder, v *answer) {
 	c.String(&v.ToolURI)
 	codeReport(c, &v.Report)
 }
+
+// codeAgents describes the body of KindAgents.
+func codeAgents(c *wire.Coder, v *[]string) { wire.List(c, v, codeString) }
 
 // nothing is the body of what needs no more than its kind.
 type nothing struct{}

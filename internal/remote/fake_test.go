@@ -86,8 +86,13 @@ func (f *fake) HasGo(id daemon.ID) bool {
 	return true
 }
 
+func (f *fake) SetAgents(addrs []string) error {
+	f.note("agents %q", addrs)
+	return f.err
+}
+
 func (f *fake) FarFailed(far daemon.FarFailure) error {
-	f.note("far failed %v, %t", far.PEs, far.NodeLost)
+	f.note("far failed %v, %t, %t", far.PEs, far.NodeLost, far.Before)
 	return f.err
 }
 

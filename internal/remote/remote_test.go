@@ -25,6 +25,9 @@ func TestCalls(t *testing.T) {
 	f := newFake()
 	c, _ := begin(t, f, daemon.Config{}, silent())
 	id := daemon.ID{Job: 2, PE: 7}
+	if err := c.SetAgents([]string{"a:1", ""}); err != nil {
+		t.Error(err)
+	}
 	if err := c.Launch(); err != nil {
 		t.Error(err)
 	}
@@ -34,7 +37,7 @@ func TestCalls(t *testing.T) {
 	c.Feed(daemon.Chunk{To: 3, Data: make([]byte, 300<<10), End: true})
 	c.Feed(daemon.Chunk{To: daemon.AllReaders, End: true})
 	c.Refuse()
-	if err := c.FarFailed(daemon.FarFailure{PEs: []int{8, 9}, NodeLost: true}); err != nil {
+	if err := c.FarFailed(daemon.FarFailure{PEs: []int{8, 9}, NodeLost: true, Before: true}); err != nil {
 		t.Error(err)
 	}
 	if pid := c.PID(id); pid != 1007 {
@@ -52,8 +55,8 @@ func TestCalls(t *testing.T) {
 		t.Error(err)
 	}
 	want := []string{
-		"launch", "signal 15", "suspend", "resize 24, 80",
-		"feed 3: 131072 bytes, false", "feed 3: 131072 bytes, false", "feed 3: 45056 bytes, true", "feed -1: 0 bytes, true", "refuse", "far failed [8 9], true",
+		`agents ["a:1" ""]`, "launch", "signal 15", "suspend", "resize 24, 80",
+		"feed 3: 131072 bytes, false", "feed 3: 131072 bytes, false", "feed 3: 45056 bytes, true", "feed -1: 0 bytes, true", "refuse", "far failed [8 9], true, true",
 		"pid 2.7", "stopped", "forsake 2.7", "go 2.7", "quit 2.7, 1s", fmt.Sprintf("ask %d, 1m0s", wire.OrderCalls), "close",
 	}
 	if got := f.noted(); !slices.Equal(got, want) {

@@ -106,6 +106,8 @@ func (s *Server) wish(f *wire.Frame) (do func(), err error) {
 		})
 	case wire.KindClose:
 		return reply(s, f, codeNothing, func(nothing) (answer, error) { return answer{}, s.shut() })
+	case wire.KindAgents:
+		return ask(s, f, codeAgents, func(n daemon.Node, addrs []string) (answer, error) { return answer{}, n.SetAgents(addrs) })
 	case wire.KindLaunch:
 		return ask(s, f, codeNothing, func(n daemon.Node, _ nothing) (answer, error) { return answer{}, n.Launch() })
 	case wire.KindStopped:

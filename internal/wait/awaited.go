@@ -31,8 +31,9 @@ func (w *Waiter) publishAwaitedPoll(p Poller) {
 	w.awaited.Store(uint64(pe))
 }
 
-// firstAddress is larger than any PE's number plus 1 and smaller than any address.
-const firstAddress = 1 << 16
+// firstAddress is larger than any PE's number plus 1 and smaller than any address of data: 1,024 nodes with 1,024 PEs each
+// have 1 << 20 PEs, and programs are loaded from 1 << 22 on.
+const firstAddress = 1 << 21
 
 // Awaited returns what this process waits for, if exactly one of its goroutines sleeps.
 //

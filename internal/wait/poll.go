@@ -36,10 +36,9 @@ const lookEvery = 16
 //   - Polls: the first phase starts anew after each Moved. So a wait does not fall asleep in the middle of
 //     a transfer in parts. A sleep costs as much as copying a hundred kilobytes; the peer would find no
 //     room meanwhile and fall asleep as well.
-//   - Peers: unlike Wait, WaitPoll does not call the functions of Serve. Only package mpi serves, and every
-//     Poller is of package mpi: each Poll makes the progress that its server would make. It makes less of
-//     it on purpose, as a receive leaves messages that it does not wait for in their lanes. If a second
-//     package serves, WaitPoll has to call its functions.
+//   - Peers: unlike Wait, WaitPoll does not call the functions of Serve. Only package mpi serves, and each Poll of
+//     package mpi makes the progress that its server would make. It makes less of it on purpose, as a receive leaves
+//     messages that it does not wait for in their lanes. A Poller of another package calls ServePeers itself.
 func (w *Waiter) WaitPoll(p Poller, ctx context.Context) error { //nolint:revive // as Wait
 	w.Beat()
 	moved := 0

@@ -81,6 +81,10 @@ func (w *Waiter) Close() {
 	rma.WakeOwner(w.bell)
 }
 
+// Epoch returns the epoch of the failure page, or 0 without one: the number of publications of deaths so far. A
+// caller that loads it, looks for deaths that matter to it, and waits with it in Cond.Seen misses no death.
+func (w *Waiter) Epoch() uint64 { return w.failures.Epoch() }
+
 // Expedited says whether membarrier works here.
 func (w *Waiter) Expedited() bool { return w.barrier }
 

@@ -20,8 +20,9 @@
 //
 // A reply with count > 0 carries count descriptors (SCM_RIGHTS): the memfds of the
 // segments first, first+1, ... of the node, in order. If page is 1, one more
-// descriptor follows: the job's failure page. Only the reply with first = 0 carries
-// it. If recover is 1, the job outlives failures of PEs.
+// descriptor follows: the job's failure page. If page is 3, two more follow that: the page and the
+// event descriptor of the node's agent, in jobs of several nodes. If page is 5, the node of such a job has no agent, and the
+// text says why instead of an error. Only the reply with first = 0 carries them. If recover is 1, the job outlives failures of PEs.
 //
 // After the reply with the last segment, or the reply to a request for orders, the
 // roles change: the step sends orders without text. The PE answers each order by one
@@ -39,13 +40,13 @@ import (
 
 const (
 	magic   = 0x48534f47 // "GOSH"
-	version = 5
+	version = 6
 
 	requestBytes = 24
 	replyBytes   = 72
 
 	// MaxFDs bounds the descriptors of a packet. The kernel's limit is 253.
-	MaxFDs = MaxSegments + 1
+	MaxFDs = MaxSegments + 3
 	// MaxSegments bounds the segments of a reply.
 	MaxSegments = 250
 	// MaxPacket is the size of the largest packet.
@@ -80,6 +81,8 @@ type AttachReply struct {
 	Processors  uint32 // number of processors that the node's PEs share
 	SegmentSize uint64
 	Page        bool   // the descriptor after those of Count segments is the failure page
+	Agent       bool   // the two descriptors after that are the agent's page and its event; with Page only
+	NoAgent     string // why the node of a job of several nodes has no agent; with Page only, without Agent and Err
 	Recover     bool   // the job outlives failures of PEs
 	Err         string // reason of a refusal; empty if the request is granted
 }
@@ -108,14 +111,18 @@ func ParseAttachRequest(b []byte) (r AttachRequest, err error) {
 
 // Append appends the packet to b.
 func (r *AttachReply) Append(b []byte) []byte {
-	tail := clip(r.Err)
+	text, lacks := r.Err, r.NoAgent != "" && r.Page && !r.Agent && r.Err == ""
+	if lacks {
+		text = r.NoAgent
+	}
+	tail := clip(text)
 	b = header(b, tail)
 	for _, v := range []uint32{r.NPEs, r.Nodes, r.FirstPE, r.Near, r.First, r.Count, r.Incarnation, r.Processors} {
 		b = binary.LittleEndian.AppendUint32(b, v)
 	}
 	b = binary.LittleEndian.AppendUint64(b, r.SegmentSize)
 	b = append(b, r.Job[:]...)
-	b = binary.LittleEndian.AppendUint32(b, mark(r.Page))
+	b = binary.LittleEndian.AppendUint32(b, mark(r.Page)|mark(r.Agent)<<1|mark(lacks)<<2)
 	b = binary.LittleEndian.AppendUint32(b, mark(r.Recover))
 	return append(b, tail...)
 }
@@ -128,14 +135,17 @@ func ParseAttachReply(b []byte) (r AttachReply, err error) {
 	}
 	le := binary.LittleEndian
 	page, recovers := le.Uint32(b[64:]), le.Uint32(b[68:])
-	if page > 1 || recovers > 1 {
-		return r, fmt.Errorf("reply: page is %d and recover is %d, want 0 or 1", page, recovers)
+	if page > 1 && page != 3 && page != 5 || recovers > 1 || page == 5 && tail == "" {
+		return r, fmt.Errorf("reply: page is %d, recover is %d and %d bytes of text, want page 0, 1, 3, or 5 with a text, and recover 0 or 1", page, recovers, len(tail))
 	}
 	r = AttachReply{
 		NPEs: le.Uint32(b[8:]), Nodes: le.Uint32(b[12:]), FirstPE: le.Uint32(b[16:]), Near: le.Uint32(b[20:]),
 		First: le.Uint32(b[24:]), Count: le.Uint32(b[28:]),
 		Incarnation: le.Uint32(b[32:]), Processors: le.Uint32(b[36:]), SegmentSize: le.Uint64(b[40:]),
-		Page: page == 1, Recover: recovers == 1, Err: tail,
+		Page: page != 0, Agent: page == 3, Recover: recovers == 1, Err: tail,
+	}
+	if page == 5 {
+		r.Err, r.NoAgent = "", tail
 	}
 	copy(r.Job[:], b[48:])
 	return r, nil

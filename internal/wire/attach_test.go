@@ -23,6 +23,20 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
+// A reply may say why there is no agent. That is no refusal.
+func TestReplyWithoutAgent(t *testing.T) {
+	r := AttachReply{NPEs: 4, Nodes: 2, Near: 2, Count: 2, Page: true, NoAgent: "no port is free"}
+	b := r.Append(nil)
+	if got, err := ParseAttachReply(b); err != nil || got != r {
+		t.Errorf("reply came back as %+v, %v, want %+v", got, err, r)
+	}
+	bare := (&AttachReply{Page: true}).Append(nil)
+	bare[64] = 5
+	if _, err := ParseAttachReply(bare); err == nil {
+		t.Error("a reply without an agent and without the reason is accepted")
+	}
+}
+
 // A packet takes as much text as fits.
 func TestOrderRoundTrip(t *testing.T) {
 	for _, p := range []OrderPacket{{Order: OrderStacks}, {Order: OrderNews}, {Order: OrderProfile, Last: true, Text: "goroutine 1"}, {Text: strings.Repeat("x", MaxText)}} {
@@ -72,6 +86,8 @@ func FuzzAttach(f *testing.F) {
 	r := AttachReply{NPEs: 4, Nodes: 1, Near: 4, Err: "no"}
 	with := AttachReply{NPEs: 8, Nodes: 2, FirstPE: 4, Near: 4, Count: 4, SegmentSize: 1 << 22, Page: true}
 	news := OrderPacket{Order: OrderNews}
+	f.Add(with.Append(nil))
+	with.NoAgent = "no port is free"
 	f.Add(with.Append(nil))
 	f.Add(news.Append(nil))
 	f.Add(q.Append(nil))

@@ -63,22 +63,13 @@ func connection(fd int, name string) (*os.File, error) {
 
 // DialTCP connects to an address.
 func DialTCP(ctx context.Context, addr netip.AddrPort) (*os.File, error) {
-	var to unix.Sockaddr
-	family := unix.AF_INET
-	if ip := addr.Addr().Unmap(); ip.Is4() {
-		to = &unix.SockaddrInet4{Port: int(addr.Port()), Addr: ip.As4()}
-	} else {
-		family, to = unix.AF_INET6, &unix.SockaddrInet6{Port: int(addr.Port()), Addr: ip.As16()}
-	}
-	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	fd, to, err := tcpSocket(addr)
 	if err != nil {
-		return nil, fmt.Errorf("socket: %w", err)
+		return nil, err
 	}
-	err = errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1),
-		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_KEEPALIVE, 1))
-	if err != nil {
+	if err := setTCPOptions(fd); err != nil {
 		_ = unix.Close(fd)
-		return nil, fmt.Errorf("setsockopt: %w", err)
+		return nil, err
 	}
 	err = unix.Connect(fd, to)
 	f := os.NewFile(uintptr(fd), addr.String())

@@ -61,6 +61,12 @@ func FutexWait(*uint32, uint32, time.Duration) error { return ErrNotSupported }
 // FutexWake does nothing here.
 func FutexWake(*uint32, int) {}
 
+// NewEvent is not supported here.
+func NewEvent() (int, error) { return -1, ErrNotSupported }
+
+// PostEvent does nothing here.
+func PostEvent(int) {}
+
 // SchedYield does nothing here.
 func SchedYield() {}
 
@@ -125,6 +131,12 @@ func SendAtOnce(syscall.Conn, []byte) error { return ErrNotSupported }
 
 // SendFDs is not supported here.
 func SendFDs(syscall.Conn, []byte, []int) error { return ErrNotSupported }
+
+// KeepFD is not supported here.
+func KeepFD(int) (int, error) { return 0, ErrNotSupported }
+
+// RecvAtOnce is not supported here.
+func RecvAtOnce(syscall.Conn, []byte) (int, error) { return 0, ErrNotSupported }
 
 // RecvFDs is not supported here.
 func RecvFDs(syscall.Conn, int, int) ([]byte, []int, error) { return nil, nil, ErrNotSupported }

@@ -53,6 +53,25 @@ func SendFDs(conn syscall.Conn, packet []byte, fds []int) error {
 	return nil
 }
 
+// RecvAtOnce receives one packet into b without blocking, and returns its size. It fails with EAGAIN if there is none, and
+// with io.EOF if the other side has closed the connection. A packet that does not fit is cut.
+func RecvAtOnce(conn syscall.Conn, b []byte) (n int, err error) {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	cerr := raw.Control(func(fd uintptr) {
+		err = retry(func() (err error) {
+			n, _, err = unix.Recvfrom(int(fd), b, unix.MSG_DONTWAIT)
+			return err
+		})
+	})
+	if err = errors.Join(err, cerr); err == nil && n == 0 {
+		err = io.EOF
+	}
+	return n, err
+}
+
 // SendAtOnce sends one packet without blocking. It fails with EAGAIN if there is no room.
 func SendAtOnce(conn syscall.Conn, packet []byte) error {
 	raw, err := conn.SyscallConn()
@@ -112,6 +131,11 @@ func retry(call func() error) error {
 			return err
 		}
 	}
+}
+
+// KeepFD returns a copy of a descriptor, close-on-exec.
+func KeepFD(fd int) (int, error) {
+	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
 }
 
 // CloseFDs closes descriptors that RecvFDs returned.

@@ -16,6 +16,8 @@
 // Run runs in the calling process only. A body fails the test by t.Error and its kin on any PE. The output of the PEs
 // is shown then, and always with -v. With -short, PEs run with it too.
 //
+// PEs run on this machine as one node, or on emulated nodes: see Nodes and Main.
+//
 // Do not call Run in parallel tests. A lock of the machine lets one job run at a time, across packages too, because
 // waiting PEs that share few cores slow each other down.
 package shmemtest
@@ -62,6 +64,7 @@ type options struct {
 	lost   []int // PEs that must not finish, with Recover
 	output io.Writer
 	init   []shmem.Option
+	nodes  []int // on how many nodes the job runs, one time after the other; nil: as -nodes says
 }
 
 // Timeout ends the job, and fails the test, after d. Without it, the limit is one minute.
@@ -206,9 +209,8 @@ func runJob(t *testing.T, npes int, call string, opts []Option) {
 		launch: launch.Options{Timeout: defaultTimeout},
 		app:    launch.App{NPEs: npes, Env: append(os.Environ(), callVar+"="+call)},
 	}
-	if os.Getenv("GORACE") == "" {
-		// The race detector lets a process linger for a second otherwise.
-		o.app.Env = append(o.app.Env, "GORACE=atexit_sleep_ms=0")
+	if os.Getenv(raceVar) == "" {
+		o.app.Env = append(o.app.Env, raceVar+"="+raceOptions)
 	}
 	for _, f := range opts {
 		f(&o)
@@ -228,11 +230,20 @@ func runJob(t *testing.T, npes int, call string, opts []Option) {
 	if testing.Short() {
 		o.app.Args = append(o.app.Args, "-test.short")
 	}
-	out := &output{entered: map[string]bool{}, finished: map[string]bool{}}
+	layouts, err := o.layouts(npes)
+	if err != nil {
+		t.Fatalf("shmemtest: %v", err)
+	}
 	o.launch.Apps = []launch.App{o.app}
-	o.launch.Stdout, o.launch.Stderr = out, out
-	status := launchAlone(t, &o.launch)
-	out.checkEnd(t, npes, status, &o)
+	for _, count := range layouts {
+		out := &output{entered: map[string]bool{}, finished: map[string]bool{}}
+		job := o.launch
+		job.Stdout, job.Stderr = out, out
+		if err := emulate(&job, count, npes, self); err != nil {
+			t.Fatalf("shmemtest: %d nodes: %v", count, err)
+		}
+		out.checkEnd(t, npes, count, launchAlone(t, &job), &o)
+	}
 }
 
 // launchAlone runs the job while no other job of the machine runs, and returns its status.
@@ -286,8 +297,12 @@ func (out *output) Write(b []byte) (int, error) {
 }
 
 // checkEnd fails the test if the job did not end as expected.
-func (out *output) checkEnd(t *testing.T, npes, status int, o *options) {
+func (out *output) checkEnd(t *testing.T, npes, nodes, status int, o *options) {
 	t.Helper()
+	pes := fmt.Sprintf("%d PEs", npes)
+	if nodes > 1 {
+		pes += fmt.Sprintf(" on %d nodes", nodes)
+	}
 	out.mu.Lock()
 	defer out.mu.Unlock()
 	if o.output != nil {
@@ -295,13 +310,13 @@ func (out *output) checkEnd(t *testing.T, npes, status int, o *options) {
 	}
 	switch {
 	case status != o.status:
-		t.Errorf("%d PEs ended with status %d, want %d; they printed:\n%s", npes, status, o.status, out.text.Bytes())
+		t.Errorf("%s ended with status %d, want %d; they printed:\n%s", pes, status, o.status, out.text.Bytes())
 	case status == 0 && len(out.entered) != npes:
-		t.Errorf("%d of %d PEs reached shmemtest.Run; they printed:\n%s", len(out.entered), npes, out.text.Bytes())
+		t.Errorf("%d of %s reached shmemtest.Run; they printed:\n%s", len(out.entered), pes, out.text.Bytes())
 	case o.launch.Recover && !out.onlyLost(npes, o.lost):
-		t.Errorf("of %d PEs, %v finished, want all but %v; they printed:\n%s", npes, slices.Sorted(maps.Keys(out.finished)), o.lost, out.text.Bytes())
+		t.Errorf("of %s, %v finished, want all but %v; they printed:\n%s", pes, slices.Sorted(maps.Keys(out.finished)), o.lost, out.text.Bytes())
 	case testing.Verbose():
-		t.Logf("%d PEs printed:\n%s", npes, out.text.Bytes())
+		t.Logf("%s printed:\n%s", pes, out.text.Bytes())
 	}
 }
 

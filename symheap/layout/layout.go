@@ -26,6 +26,24 @@
 //	8286208     64 Ki    LaneHeads[1024]         see below       see below
 //	8351744     32 Ki    Shares[512]             see below       see below
 //
+// In a job of several nodes, a Wire of 4 MiB lies behind the heap. It connects the PE with the agent of its
+// node. The offsets are from the region's start.
+//
+//	offset      size     what                    written by      read by
+//	0           64       Tail                    owner           agent
+//	64          1024     Ready[256]              owner           agent
+//	1088        16 Ki    Done[2][1024]           agent           owner
+//	17472       16 Ki    Slots[256]              both            owner
+//	33856       512 Ki   Rooms[256][2048]        agent           owner
+//	558144      512 Ki   Pieces[8][65536]        agent           owner
+//	1086528     1 Mi     Blocks[256]             see below       agent
+//
+// An agent's page is a memfd of its own, which the PEs of its node map.
+//
+//	offset      size     what                    written by      read by
+//	0           64       Bell.Sleeping           agent, wakers   every PE that queues a block
+//	4096        8192     Parts[1024]             step, once      every PE, once
+//
 // A job has one failure page on each node, a memfd of its own. Only the step can write
 // it: the page is sealed against any writable mapping but the step's first one. It says
 // which PEs have died.
@@ -206,6 +224,76 @@
 //
 // Teams, Heap, Blocks, Progress: written by the owner only. They are here rather than in the
 // owner's private memory so that a successor that takes over the PE's number finds them.
+//
+// # Order between a PE and its agent
+//
+// The owner of a Wire writes it under one lock of its process, so the words have two sides: the
+// PE and the agent. A stream is the records of one PE to one node in one class. Its records
+// have numbers: 0, 1, 2, and so on.
+//
+// Block.Node, Class, First and Closed: the PE stores them before the block's first Fill of a
+// use. The agent reads them after it has found the block in Ready. Node, Class and First
+// together name the use, because First grows from one use to the next of a stream.
+//
+// Block.Fill: the PE writes whole records into Body, then stores Fill (release). The agent
+// loads Fill (acquire), and sends what lies between the Fill that it has seen before and this
+// one. A PE that dies inside a record has sent nothing of it.
+//
+// Block.State: the PE loads it after its store to Fill. Unless it is BlockQueued, the PE
+// changes it to BlockQueued by compare-and-swap, and tries again if the agent was faster. Then
+// it puts the block into Ready. When the agent has seen all of a block, it stores BlockLeaving,
+// executes membarrier and loads Fill again. If Fill has grown, the agent changes BlockLeaving
+// to BlockQueued and goes on with the block; otherwise it changes BlockLeaving to BlockIdle.
+// Both are compare-and-swaps. If one fails, the PE has put the block into Ready, and the agent
+// finds it there.
+//
+// As for the bell, membarrier supplies the barrier between the PE's store to Fill and its load
+// of State. So the PE finds BlockLeaving or BlockIdle, or the agent finds the records. Both may
+// be the case. Then the block is in Ready without anything new in it, which is why its reuse
+// depends on State, too.
+//
+// Ready and Tail: the PE stores the block's number, then Tail (release). The agent loads Tail
+// (acquire). A block is in Ready once at most, because its State is BlockQueued from before the
+// entry until the agent has read it. So at most 256 entries are unread, and none is
+// overwritten.
+//
+// Agent's Bell.Sleeping: the PE loads it after its store to Tail. If BellAsleep is set, it
+// clears the word and writes to the agent's event descriptor. The agent sets BellAsleep,
+// executes membarrier and looks at all Tails before it sleeps. The argument is that of a PE's
+// bell. A PE may be stopped before it writes to the descriptor, so the agent's sleep has a
+// limit.
+//
+// If BellAsk is set in the agent's bell, a PE executes a locked instruction before its load of
+// State and before its load of the bell. The agent sets it before the first PE attaches, a PE
+// sets it before its first record: each does so if it cannot use membarrier. Without membarrier
+// the agent's stores of BlockLeaving and of its bell are locked instructions.
+//
+// Parts: written before the descriptor is handed out, and never again.
+//
+// Order of a stream: the agent sends the records of a stream in the order of their numbers. A
+// PE opens a block for a stream after it has queued the last record of the previous one, or
+// found that block queued. So the agent finds the records in their order if it goes through
+// blocks in the order of Ready, and goes on with a block of its second look before it takes
+// more from Ready.
+//
+// Done[class][node]: the number of records of the stream that the node has executed. Only the
+// agent stores it (release), and it only grows; then the agent rings the PE's bell. The records
+// below Done are executed, and the answers of those that have one are in their slots. The PE
+// loads it (acquire).
+//
+// Reuse of a block: the PE stores Closed (release) after the last Fill. It uses a block again
+// if the block is Closed, its State is BlockIdle (acquire) and Done covers all its records.
+// From BlockIdle on, the agent does not look at the block until it finds it in Ready. What the
+// agent may have to send again after a lost connection is not below Done. So nobody reads what
+// the PE overwrites. The blocks of a lost node need BlockIdle only.
+//
+// Slots, Rooms, Pieces: the PE stores 0 in Slot.Seq before the record of the request (its store
+// to Fill orders both). For the answer, the agent writes the data, which go to a room, to a
+// piece or into the heap, then Value and Status, then Seq (release); then it rings the PE's
+// bell, and stores Done later. It writes an answer once. The PE loads Seq (acquire). From its
+// request until Seq is that of the request, the slot with its room and piece belongs to the
+// agent, even if the PE's wait has ended. A lost node gives no answers: the agent drops what
+// comes from it before the failure page says so, and the PE takes the slot back after that.
 package layout
 
 import (
@@ -220,7 +308,7 @@ const (
 	Magic = 0x4d454d48534f47 // "GOSHMEM", little endian
 	// FailureMagic begins a failure page.
 	FailureMagic = 0x4c494146534f47 // "GOSFAIL", little endian
-	Version      = 16
+	Version      = 17
 
 	MaxRegions = 8
 	MaxTeams   = 64
@@ -389,7 +477,7 @@ func SegmentSize(heap uint64) (uint64, error) {
 	return ControlSize + (heap+Align-1)/Align*Align, nil
 }
 
-// NewHeader returns the header of the segment of one PE.
+// NewHeader returns the header of the segment of one PE, of size bytes without a Wire.
 func NewHeader(job [16]byte, pe, npes, incarnation uint32, size uint64) Header {
 	h := Header{
 		Magic: Magic, Version: Version, PE: pe, NPEs: npes, Incarnation: incarnation,
@@ -398,6 +486,23 @@ func NewHeader(job [16]byte, pe, npes, incarnation uint32, size uint64) Header {
 	h.Regions[0] = Region{Kind: RegionControl, Off: 0, Size: ControlSize}
 	h.Regions[1] = Region{Kind: RegionHeap, Off: HeapOffset, Size: size - HeapOffset}
 	return h
+}
+
+// AddWire adds a Wire behind the heap.
+func (h *Header) AddWire() {
+	h.Regions[h.NRegions] = Region{Kind: RegionWire, Off: h.Size, Size: WireSize}
+	h.NRegions++
+	h.Size += WireSize
+}
+
+// Region returns the region of a kind, and whether the segment has one inside its bounds.
+func (h *Header) Region(kind uint32) (r Region, ok bool) {
+	for i := range min(h.NRegions, MaxRegions) {
+		if r = h.Regions[i]; r.Kind == kind {
+			return r, r.Off <= h.Size && r.Size <= h.Size-r.Off
+		}
+	}
+	return Region{}, false
 }
 
 // Check reports whether h is the header of the segment of PE pe of the job.

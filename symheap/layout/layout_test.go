@@ -11,6 +11,8 @@ func TestOffsets(t *testing.T) {
 	var c Control
 	var pages [8192]uint64 // room for the failures after the page's header
 	p := (*FailurePage)(unsafe.Pointer(&pages))
+	var w Wire
+	var b Block
 	for _, x := range []struct {
 		name      string
 		got, want uintptr
@@ -41,6 +43,17 @@ func TestOffsets(t *testing.T) {
 		{"Cell size", unsafe.Sizeof(Cell{}), CellSize},
 		{"Team size", unsafe.Sizeof(c.Teams[0]), 64},
 		{"Region size", unsafe.Sizeof(c.Header.Regions[0]), 24},
+		{"Wire.Ready", unsafe.Offsetof(w.Ready), 64},
+		{"Wire.Done", unsafe.Offsetof(w.Done), 1088},
+		{"Wire.Slots", unsafe.Offsetof(w.Slots), 17472},
+		{"Wire.Rooms", unsafe.Offsetof(w.Rooms), 33856},
+		{"Wire.Pieces", unsafe.Offsetof(w.Pieces), 558144},
+		{"Wire.Blocks", unsafe.Offsetof(w.Blocks), 1086528},
+		{"Slot size", unsafe.Sizeof(w.Slots[0]), 64},
+		{"Block size", unsafe.Sizeof(b), WireBlockSize},
+		{"Block.Body", unsafe.Offsetof(b.Body), 64},
+		{"AgentPage.Parts", unsafe.Offsetof(AgentPage{}.Parts), 4096},
+		{"AgentPage size", unsafe.Sizeof(AgentPage{}), 12288},
 		{"FailureHeader size", unsafe.Sizeof(p.Header), 64},
 		{"Epoch", unsafe.Offsetof(p.Epoch), 64},
 		{"Failure of PE 0", uintptr(unsafe.Pointer(p.Failure(0))) - uintptr(unsafe.Pointer(p)), 128},
@@ -56,6 +69,9 @@ func TestOffsets(t *testing.T) {
 	}
 	if s := unsafe.Sizeof(c); s > ControlSize {
 		t.Errorf("Control has %d bytes, which is more than ControlSize, %d", s, ControlSize)
+	}
+	if s := unsafe.Sizeof(w); s > WireSize || WireSize%Align != 0 {
+		t.Errorf("Wire has %d bytes, want at most WireSize, %d, which is a multiple of %d", s, WireSize, Align)
 	}
 }
 
@@ -92,6 +108,31 @@ func TestSegmentSize(t *testing.T) {
 		if _, err := SegmentSize(heap); err == nil {
 			t.Errorf("SegmentSize(%d) returned no error", heap)
 		}
+	}
+}
+
+// A segment with a Wire has it behind the heap, and a header that lists a region beyond the end has none.
+func TestRegions(t *testing.T) {
+	h := NewHeader([16]byte{}, 0, 2, 1, ControlSize+Align)
+	if r, ok := h.Region(RegionWire); ok {
+		t.Errorf("a segment without a Wire has the region %+v", r)
+	}
+	h.AddWire()
+	heap, hasHeap := h.Region(RegionHeap)
+	wire, hasWire := h.Region(RegionWire)
+	if !hasHeap || !hasWire || heap.Off != HeapOffset || heap.Size != Align || wire.Off != ControlSize+Align || wire.Size != WireSize {
+		t.Errorf("regions %+v and %+v, want the heap of %d bytes and the Wire behind it", heap, wire, uint64(Align))
+	}
+	if want := uint64(ControlSize + Align + WireSize); h.Size != want {
+		t.Errorf("size %d, want %d", h.Size, want)
+	}
+	h.Size--
+	if _, ok := h.Region(RegionWire); ok {
+		t.Error("Region returned a region beyond the end of the segment")
+	}
+	h.NRegions = MaxRegions + 1
+	if _, ok := h.Region(77); ok {
+		t.Error("Region returned a region of a kind that is not there")
 	}
 }
 

@@ -26,6 +26,7 @@ var table = []group{
 			"internal/plan", "internal/group", "internal/ending", "internal/fold", "internal/daemon/life", "internal/daemon/pulse",
 			"internal/wire", "internal/envvar", "internal/invariants",
 			"internal/lab/sample", "internal/control/session",
+			"internal/agent/record", "internal/agent/stream",
 		},
 		may:  []string{"layer 0"},
 		pure: true,
@@ -59,16 +60,29 @@ var table = []group{
 		note:     "above `rma`, which rings the bells on which waiters sleep",
 		may:      []string{"layer 0", "layer 1", "rma", "failure"},
 	},
+	{
+		layer:    "3",
+		packages: []string{"internal/far"},
+		note:     "a PE's side of operations on PEs of other nodes",
+		may:      []string{"layer 0", "layer 1", "rma", "internal/wait"},
+	},
 	{layer: "3", packages: []string{"detector"}, may: []string{"layer 0", "layer 1", "layer 2"}},
 	{
 		layer:    "4",
 		packages: []string{"internal/job"},
-		may:      []string{"layer 0", "layer 1", "layer 2", "rma", "internal/wait"},
+		may:      []string{"layer 0", "layer 1", "layer 2", "rma", "internal/wait", "internal/far"},
 	},
 	{
 		layer:    "5",
 		packages: []string{"coll"},
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4"},
+		never:    []string{"detector/...", "internal/job"},
+	},
+	{
+		layer:    "5",
+		packages: []string{"coll/flat"},
+		note:     "teams that span nodes, until the agents of nodes run their collectives",
+		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4", "coll"},
 		never:    []string{"detector/...", "internal/job"},
 	},
 	{
@@ -136,7 +150,12 @@ var table = []group{
 		may:      []string{"layer 0", "layer 1", "internal/daemon", "internal/launch"},
 	},
 	{layer: "simulators", packages: []string{"sim/..."}, may: []string{"layer 0", "layer 1", "sim/..."}},
-	{layer: "9", packages: []string{"shmem/shmemtest"}, may: []string{"shmem", "internal/launch"}},
+	{
+		layer:    "9",
+		packages: []string{"shmem/shmemtest"},
+		note:     "test programs play oshrun, on several nodes also its daemons and agents",
+		may:      []string{"shmem", "internal/launch", "internal/plan", "internal/nodes", "internal/agent"},
+	},
 	{
 		layer:    "lab",
 		note:     "experiments behind commands of oshrun",
@@ -172,7 +191,7 @@ type owner struct {
 var owners = []owner{
 	{
 		"unsafe",
-		[]string{"symheap", "symheap/layout", "failure", "rma", "internal/wait", "internal/fold", "coll", "shmem", "mpi", "internal/xunix"},
+		[]string{"symheap", "symheap/layout", "failure", "rma", "internal/wait", "internal/far", "internal/fold", "coll", "coll/flat", "shmem", "mpi", "internal/xunix", "internal/agent"},
 		"memory that is not Go's is handled in few places",
 	},
 	{"golang.org/x/sys", []string{"internal/xunix"}, "system calls go through internal/xunix"},

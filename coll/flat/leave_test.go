@@ -1,0 +1,76 @@
+package flat
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// A member that leaves ends the step that it does not enter with an error that names it, whichever member it is and whether
+// the others wait already. It does not disturb the steps before.
+func TestLeave(t *testing.T) {
+	for leaver := range 6 {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprint(leaver, late), func(t *testing.T) {
+				c := newCluster(t, 2, 2, 2)
+				others := c.all(leaver)
+				errs := c.each(c.all(), func(x *process) error {
+					for range 5 {
+						if err := meet(t.Context(), x.world); err != nil {
+							return fmt.Errorf("before PE %d leaves: %w", leaver, err)
+						}
+					}
+					if int(x.pe) != leaver {
+						return meet(t.Context(), x.world)
+					}
+					for i := 0; late && i < len(others); {
+						if o := c.pes[others[i]]; atomic.LoadUint32(&o.of.m.Control(o.local).Bell.Sleeping)&layout.BellAsleep != 0 {
+							i++
+						}
+						runtime.Gosched()
+					}
+					x.world.Leave()
+					x.world.Leave() // which does nothing
+					return nil
+				})
+				fatal(t, errs[leaver])
+				wantAll[*coll.LeftError](t, others, errs)
+				if e, _ := errors.AsType[*coll.LeftError](errs[others[0]]); e.Member != leaver {
+					t.Errorf("member %d has left, want %d", e.Member, leaver)
+				}
+			})
+		}
+	}
+}
+
+// A death is reported rather than that another member has left.
+func TestLeaveAfterDeath(t *testing.T) {
+	c := newCluster(t, 2, 2, 2)
+	c.publish(3)
+	c.pes[4].world.Leave()
+	alive := c.all(3, 4)
+	wantAll[*coll.DeadError](t, alive, c.each(alive, func(x *process) error { return meet(t.Context(), x.world) }))
+}
+
+// A team that is dissolved has no words any more that Leave might write: they may be another team's.
+func TestLeaveAfterDissolve(t *testing.T) {
+	c := newCluster(t, 1, 1)
+	fatal(t, errors.Join(c.each(c.all(), func(x *process) error {
+		for range 3 {
+			made, err := x.world.Split(t.Context(), 7, []int{1, 0}, false)
+			if err != nil {
+				return err
+			}
+			if err := errors.Join(meet(t.Context(), made.Far), made.Far.Dissolve(t.Context(), coll.Words{})); err != nil {
+				return err
+			}
+			made.Far.Leave()
+		}
+		return nil
+	})...))
+}

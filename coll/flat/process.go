@@ -1,0 +1,105 @@
+package flat
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/wait"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// Port carries lines and data between PEs of different nodes, in the order of the calls. The caller of New gives it.
+type Port interface {
+	// Send puts data to offset off+8 of a PE's segment, and then sets the word at off. Without data it sets the word
+	// alone. It returns when data may change.
+	Send(ctx context.Context, pe layout.PE, off uint64, data []byte, word uint64) error
+	// Get copies from an offset of a PE's segment.
+	Get(ctx context.Context, pe layout.PE, off uint64, data []byte) error
+	// Complete returns when all that was sent is there.
+	Complete(ctx context.Context) error
+}
+
+// Config is what the spanning teams of a process need.
+type Config struct {
+	Port     Port
+	Words    *layout.Upper // of this PE
+	Offset   uint64        // of the words in every segment
+	Waiter   *wait.Waiter
+	Failures *failure.View                    // nil: no death is ever reported
+	Near     func(pe layout.PE) *layout.Upper // the words of a PE of this node; nil for any other PE
+	Dead     func(pe layout.PE) bool          // whether a PE is known to be dead; called after a death only
+	Node     func(pe layout.PE) (int, error)  // the index of a PE's node in the job
+}
+
+// Process is this process's side of all its spanning teams in one world.
+type Process struct {
+	Config
+
+	mu      sync.Mutex
+	used    uint64                    // a bit for each upper id that is taken here
+	reached [layout.UpperTeams]uint64 // the greatest number that a team with this id has reached here
+}
+
+// NewProcess returns the state of a world without teams.
+func NewProcess(c Config) *Process { return &Process{Config: c} }
+
+// Clear prepares the words of this PE for a new world. No other PE may write them, so it is called between two barriers
+// by other means.
+func (p *Process) Clear() { *p.Words = layout.Upper{} }
+
+// offer returns which ids are free here, and the greatest number that any team has reached. A PE that is to be in no
+// spanning team offers all ids.
+func (p *Process) offer(member bool) (free, top uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	top = slices.Max(p.reached[:])
+	if !member {
+		return ^uint64(0), top
+	}
+	return ^p.used, top
+}
+
+// claim takes an id for a team that begins at a number. It fails if a Split of another team has taken the id since it
+// was offered, even if the id is free again.
+func (p *Process) claim(id int, start uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.used&(1<<id) != 0 || p.reached[id] >= start {
+		return false
+	}
+	p.used |= 1 << id
+	p.reached[id] = start
+	return true
+}
+
+// free gives an id back.
+func (p *Process) free(id int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.used &^= 1 << id
+}
+
+// reach notes that the team with an id has reached a number.
+func (p *Process) reach(id int, seq uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.reached[id] = seq
+}
+
+// Where lines lie in Upper.
+const (
+	outAt    = uint64(unsafe.Offsetof(layout.Upper{}.Out))
+	inAt     = uint64(unsafe.Offsetof(layout.Upper{}.In))
+	mineAt   = uint64(unsafe.Offsetof(layout.Upper{}.Mine))
+	lineSize = uint64(unsafe.Sizeof(layout.UpperLine{}))
+)
+
+// outOffset and inOffset return the offsets of lines in every segment.
+func (p *Process) outOffset(id int) uint64 { return p.Offset + outAt + uint64(id)*lineSize }
+
+func (p *Process) inOffset(id, node int) uint64 {
+	return p.Offset + inAt + uint64(id*layout.UpperNodes+node)*lineSize
+}

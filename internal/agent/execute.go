@@ -1,0 +1,158 @@
+package agent
+
+import (
+	"math/bits"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/internal/agent/record"
+	"github.com/goshmem/goshmem/internal/agent/stream"
+	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// memory is the segments of the node's PEs. The agent executes the records of other nodes on it, by the same functions as
+// a near PE, so atomic operations of both on one word agree.
+type memory struct {
+	segments *symheap.Map
+	limits   record.Limits
+	dead     []bool   // by local index
+	touched  []uint64 // bit i: PE i has got data since its bell was rung
+}
+
+// newMemory returns the memory of segments, all of which are attached and have a layout.Wire.
+func newMemory(segments *symheap.Map) *memory {
+	n := segments.Len()
+	var w layout.Wire
+	at := uint64(uintptr(unsafe.Pointer(segments.Wire(0))) - uintptr(segments.Segment(0)))
+	from, to := layout.UpperRange(at)
+	return &memory{
+		segments: segments,
+		limits: record.Limits{
+			Near: n, SegmentSize: segments.Size(), Words: record.Range{From: from, To: to},
+			Rooms: record.Range{From: at + uint64(unsafe.Offsetof(w.Rooms)), To: at + uint64(unsafe.Offsetof(w.Pieces)+unsafe.Sizeof(w.Pieces))},
+		},
+		dead:    make([]bool, n),
+		touched: make([]uint64, (n+63)/64),
+	}
+}
+
+// at returns the address of an offset in the segment of a PE.
+func (m *memory) at(pe layout.Local, off uint64) unsafe.Pointer {
+	return unsafe.Add(m.segments.Segment(pe), int(off))
+}
+
+// bytes returns n bytes of the segment of a PE, which are within it.
+func (m *memory) bytes(pe layout.Local, off uint64, n int) []byte {
+	return unsafe.Slice((*byte)(m.at(pe, off)), n)
+}
+
+// touch notes that a PE has got data: ring wakes it.
+func (m *memory) touch(pe layout.Local) { m.touched[pe/64] |= 1 << (pe % 64) }
+
+// ring wakes all PEs that sleep and have got data.
+func (m *memory) ring() {
+	for i, word := range m.touched {
+		for ; word != 0; word &= word - 1 {
+			m.ringOne(layout.Local(i*64 + bits.TrailingZeros64(word)))
+		}
+		m.touched[i] = 0
+	}
+}
+
+// ringOne wakes a PE if it sleeps.
+func (m *memory) ringOne(pe layout.Local) { rma.RingBell(&m.segments.Control(pe).Bell) }
+
+// execute executes a record without an answer, or the part of one with an answer that changes memory. The limits have
+// passed the record. Value is the old value of a fetch.
+func (m *memory) execute(r *record.Record) (value uint64) {
+	pe := layout.Local(r.Local)
+	switch r.Op {
+	case record.OpPut:
+		put(m.at(pe, r.Offset), r.Data(), r.Offset)
+		m.touch(pe)
+	case record.OpPutStrided:
+		m.scatter(pe, r)
+		m.touch(pe)
+	case record.OpAtomic, record.OpAtomicFetch:
+		value = update(m.at(pe, r.Offset), r)
+		m.ringOne(pe)
+	case record.OpSignal:
+		if p := m.at(pe, r.Offset); r.Code == record.SignalAdd {
+			rma.AtomicAdd(p, r.Operand())
+		} else {
+			rma.AtomicStore(p, r.Operand())
+		}
+		m.ringOne(pe)
+	}
+	return value
+}
+
+// put copies data to an offset. One element, aligned as its type is, is written by one store.
+func put(to unsafe.Pointer, data []byte, off uint64) {
+	from := unsafe.Pointer(unsafe.SliceData(data))
+	if n := uint64(len(data)); n <= 8 && n&(n-1) == 0 && off%n == 0 {
+		rma.CopyElements(to, from, uintptr(n), 1)
+		return
+	}
+	rma.Move(to, data)
+}
+
+// scatter copies the data of a strided put to its blocks.
+func (m *memory) scatter(pe layout.Local, r *record.Record) {
+	s := r.Shape()
+	size := elementSize(r.Offset | s.Step | s.Block)
+	rma.CopyStrided(m.at(pe, r.Offset), unsafe.Pointer(unsafe.SliceData(r.Data())), uintptr(size),
+		int(s.Step/size), int(s.Block/size), int(s.Block/size), int(s.N))
+}
+
+// gather copies the blocks of a strided get to data, one after the other.
+func (m *memory) gather(data []byte, r *stream.Read) {
+	s := r.Shape
+	size := elementSize(r.Offset | s.Step | s.Block)
+	rma.CopyStrided(unsafe.Pointer(unsafe.SliceData(data)), m.at(r.Local, r.Offset), uintptr(size),
+		int(s.Block/size), int(s.Step/size), int(s.Block/size), int(s.N))
+}
+
+// fetch copies the data of a get to data. One element is read by one load.
+func (m *memory) fetch(data []byte, r *stream.Read) {
+	from := m.at(r.Local, r.Offset)
+	if n := uint64(len(data)); n <= 8 && n&(n-1) == 0 && r.Offset%n == 0 {
+		rma.CopyElements(unsafe.Pointer(unsafe.SliceData(data)), from, uintptr(n), 1)
+		return
+	}
+	rma.MoveOut(data, from)
+}
+
+// elementSize returns the size of the largest elements that numbers with these bits are multiples of: up to 8.
+func elementSize(numbers uint64) uint64 { return 1 << bits.TrailingZeros64(numbers|8) }
+
+// update executes an atomic operation, and returns what the word held before.
+func update(p unsafe.Pointer, r *record.Record) (old uint64) {
+	code, width := r.Atomic()
+	if width == 4 {
+		return uint64(updateWord(p, code, uint32(r.Operand()), uint32(r.Cond())))
+	}
+	return updateWord(p, code, r.Operand(), r.Cond())
+}
+
+// updateWord is update for one type.
+func updateWord[T uint32 | uint64](p unsafe.Pointer, code record.AtomicCode, operand, cond T) (old T) {
+	switch code {
+	case record.AtomicLoad:
+		return rma.AtomicLoad[T](p)
+	case record.AtomicSet, record.AtomicSwap:
+		return rma.AtomicSwap(p, operand)
+	case record.AtomicCompareSwap:
+		return rma.AtomicCompareSwap(p, cond, operand)
+	case record.AtomicAdd:
+		return rma.AtomicAdd(p, operand)
+	case record.AtomicAnd:
+		return rma.AtomicAnd(p, operand)
+	case record.AtomicOr:
+		return rma.AtomicOr(p, operand)
+	case record.AtomicXor:
+		return rma.AtomicXor(p, operand)
+	}
+	return 0
+}

@@ -1,0 +1,146 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/symheap/layout"
+	"github.com/goshmem/goshmem/transport/tcp"
+)
+
+// nodeIncarnation is the incarnation of each node: none is started again.
+const nodeIncarnation = 1
+
+// serveNode listens, tells the daemon where, and serves until the daemon ends.
+func serveNode(line *os.File, cfg Config, key [32]byte, listen netip.AddrPort) error {
+	t, err := tcp.New(tcp.Config{
+		Self: cfg.Node, Nodes: cfg.Nodes, Incarnation: nodeIncarnation, Secret: key, Job: cfg.Job, Listen: []netip.AddrPort{listen}, Alone: true,
+	})
+	if err != nil {
+		return reportFailure(line, err)
+	}
+	defer func() { _ = t.Close() }() // the process ends
+	o := &orders{line: line, transport: t, packet: make([]byte, wire.AgentPacket)}
+	cfg.Transport, cfg.Orders, cfg.Fault = t, o.take, o.reportFault
+	cfg.Log = (&brief{to: os.Stderr, node: cfg.Node}).log
+	a, err := New(cfg)
+	if err != nil {
+		return reportFailure(line, err)
+	}
+	ready := wire.AgentReady{Addr: t.Addrs()[0].String()}
+	if err := xunix.SendFDs(line, ready.Append(nil), []int{t.WakeFD()}); err != nil {
+		return err
+	}
+	if err := t.Watch(int(line.Fd())); err != nil {
+		return err
+	}
+	return a.run()
+}
+
+// orders takes what the daemon says while the agent runs.
+type orders struct {
+	line      *os.File
+	transport *tcp.Transport
+	packet    []byte
+}
+
+// take carries out the orders that have come. It returns io.EOF when the daemon has ended.
+func (o *orders) take(a *Agent) error {
+	for {
+		n, err := xunix.RecvAtOnce(o.line, o.packet)
+		switch {
+		case errors.Is(err, syscall.EAGAIN):
+			return nil
+		case err != nil:
+			return err
+		}
+		if err := o.carryOut(a, o.packet[:n]); err != nil {
+			return err
+		}
+	}
+}
+
+// reportFault tells the daemon that a PE is served no longer. The daemon kills it.
+func (o *orders) reportFault(pe layout.Local, err error) {
+	m := wire.AgentFault{PE: int(pe), Text: err.Error()}
+	if err := xunix.SendAtOnce(o.line, m.Append(nil)); err != nil { // it reads at once, unless it is about to end
+		fmt.Fprintf(os.Stderr, "agent: PE with local index %d: %s; the daemon cannot be told: %v\n", pe, m.Text, err)
+	}
+}
+
+// carryOut carries out one order.
+func (o *orders) carryOut(a *Agent, packet []byte) error {
+	switch kind := wire.AgentMessageOf(packet); kind {
+	case wire.AgentMessagePeers:
+		var m wire.AgentPeers
+		if err := m.Parse(packet); err != nil {
+			return err
+		}
+		return o.setPeers(a, m.Addrs)
+	case wire.AgentMessageDrop:
+		var m wire.AgentDrop
+		if err := m.Parse(packet); err != nil {
+			return err
+		}
+		if m.PE < 0 {
+			a.DropNode(m.Node)
+		} else {
+			a.DropPE(m.Node, layout.Local(m.PE))
+		}
+		if m.Number == 0 {
+			return nil
+		}
+		answer := wire.AgentDropped{Number: m.Number}
+		return xunix.SendAtOnce(o.line, answer.Append(nil)) // the daemon reads at once, unless it is about to end
+	default:
+		return fmt.Errorf("order %d of the daemon, want %d or %d", kind, wire.AgentMessagePeers, wire.AgentMessageDrop)
+	}
+}
+
+// setPeers takes the addresses of other agents.
+func (o *orders) setPeers(a *Agent, addrs []string) error {
+	if len(addrs) != a.cfg.Nodes {
+		return fmt.Errorf("addresses of %d agents, want those of %d nodes", len(addrs), a.cfg.Nodes)
+	}
+	for node, text := range addrs {
+		if text == "" || node == a.cfg.Node {
+			continue
+		}
+		addr, err := netip.ParseAddrPort(text)
+		if err != nil {
+			return fmt.Errorf("address of the agent of node %d: %w", node, err)
+		}
+		if err := o.transport.SetPeer(node, nodeIncarnation, []netip.AddrPort{addr}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// mostLines is how many lines a brief writes in a second.
+const mostLines = 10
+
+// brief writes a few lines a second, and drops the others: what other nodes send must not fill a log.
+type brief struct {
+	to    io.Writer
+	node  int
+	since time.Time
+	lines int
+}
+
+// log writes an error.
+func (b *brief) log(err error) {
+	if now := time.Now(); now.Sub(b.since) > time.Second {
+		b.since, b.lines = now, 0
+	}
+	if b.lines++; b.lines <= mostLines {
+		fmt.Fprintf(b.to, "agent of node %d: %v\n", b.node, err)
+	}
+}

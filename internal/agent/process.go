@@ -1,0 +1,136 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"runtime"
+	"syscall"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// daemonFD is the descriptor of the socket to the daemon, which the process inherits.
+const daemonFD = 3
+
+// RunProcess is the work of "oshrun agent", which a daemon starts: it serves the PEs of the daemon's node until the daemon
+// ends. The daemon says by a socket what the agent needs (package internal/wire).
+func RunProcess() error {
+	runtime.LockOSThread()
+	runtime.GOMAXPROCS(1)
+	line, err := xunix.PacketConn(daemonFD)
+	if err != nil {
+		return fmt.Errorf("oshrun starts its agents itself: %w", err)
+	}
+	err = serve(line)
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		return nil // the daemon has ended
+	}
+	return err
+}
+
+// serve does what the daemon at the other end of a line wants.
+func serve(line *os.File) error {
+	cfg, key, listen, err := receiveSetup(line)
+	if err == nil {
+		err = registerMembarrier(&cfg)
+	}
+	if err != nil {
+		return reportFailure(line, err)
+	}
+	return serveNode(line, cfg, key, listen)
+}
+
+// reportFailure tells the daemon why the agent cannot begin. It returns nil if the daemon knows it then.
+func reportFailure(line *os.File, err error) error {
+	ready := wire.AgentReady{Err: err.Error()}
+	if serr := xunix.SendFDs(line, ready.Append(nil), nil); serr != nil {
+		return errors.Join(err, serr)
+	}
+	return nil
+}
+
+// receiveSetup receives what the agent serves, and maps it.
+func receiveSetup(line *os.File) (cfg Config, key [32]byte, listen netip.AddrPort, err error) {
+	packet, fds, err := xunix.RecvFDs(line, wire.AgentPacket, 1)
+	defer func() { xunix.CloseFDs(fds) }()
+	var setup wire.AgentSetup
+	if err == nil {
+		err = setup.Parse(packet)
+	}
+	if err == nil && len(fds) != 1 {
+		err = fmt.Errorf("set-up of an agent: %d descriptors, want its page", len(fds))
+	}
+	if err == nil {
+		listen, err = netip.ParseAddrPort(setup.Listen)
+	}
+	if err != nil {
+		return cfg, key, listen, err
+	}
+	cfg = Config{Job: setup.Job, Node: setup.Node, Nodes: setup.Nodes, Incarnation: setup.Incarnation, Patience: time.Duration(setup.Patience)}
+	if cfg.Page, err = symheap.MapAgentPage(fds[0]); err == nil {
+		cfg.Segments, err = receiveSegments(line, &setup)
+	}
+	return cfg, setup.Key, listen, err
+}
+
+// receiveSegments receives the segments of all near PEs and maps them.
+func receiveSegments(line *os.File, setup *wire.AgentSetup) (*symheap.Map, error) {
+	segments, err := symheap.NewMap(setup.Job, setup.Near, setup.SegmentSize)
+	if err != nil {
+		return nil, err
+	}
+	for next := 0; next < setup.Near; {
+		packet, fds, err := xunix.RecvFDs(line, wire.AgentPacket, wire.MaxSegments)
+		if err != nil {
+			return nil, err
+		}
+		next, err = attachSegments(segments, setup, next, packet, fds)
+		xunix.CloseFDs(fds)
+		if err != nil {
+			return nil, err
+		}
+	}
+	if segments.Wire(0) == nil {
+		return nil, errors.New("segments without a wire region, want one: their PEs could not reach the agent")
+	}
+	return segments, nil
+}
+
+// attachSegments maps the segments of one packet, the first of which has local index first, and returns the next index.
+func attachSegments(segments *symheap.Map, setup *wire.AgentSetup, first int, packet []byte, fds []int) (next int, err error) {
+	var m wire.AgentSegments
+	if err := m.Parse(packet); err != nil {
+		return 0, err
+	}
+	if m.First != first || m.Count != len(fds) || m.Count < 1 || first+m.Count > setup.Near {
+		return 0, fmt.Errorf("%d descriptors of %d segments from segment %d of %d, want those from segment %d", len(fds), m.Count, m.First, setup.Near, first)
+	}
+	for i, fd := range fds {
+		if err := segments.Attach(layout.Local(first+i), layout.PE(setup.First+first+i), fd); err != nil {
+			return 0, err
+		}
+	}
+	return first + m.Count, nil
+}
+
+// registerMembarrier registers the process for membarrier, so that its stores and looks at bells are ordered by the
+// membarrier of PEs. Where that is not possible, it asks all PEs for locked instructions, as a PE does.
+func registerMembarrier(cfg *Config) error {
+	if xunix.MembarrierRegister() == nil {
+		cfg.Expedited = true
+		return nil
+	}
+	rma.AskLocked(&cfg.Page.Bell)
+	for i := range layout.Local(cfg.Segments.Len()) {
+		rma.AskLocked(&cfg.Segments.Control(i).Bell)
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package agent
+
+import (
+	"sync/atomic"
+
+	"github.com/goshmem/goshmem/internal/agent/stream"
+	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// source is a PE of this node, whose records the agent sends.
+type source struct {
+	wire *layout.Wire
+	head uint64 // entries of Ready that are taken
+	dead bool   // nothing of it is sent any more
+}
+
+// holding is a block that a PE has put into Ready, and that the agent has not given back.
+type holding struct {
+	pe    layout.Local
+	block uint32
+	taken uint32 // the Fill that was seen last
+}
+
+// takeReady takes the blocks that PEs have put into Ready.
+func (a *Agent) takeReady() (some bool) {
+	for i := range a.sources {
+		s := &a.sources[i]
+		tail := atomic.LoadUint64(&s.wire.Tail)
+		if tail == s.head || s.dead {
+			continue
+		}
+		some = true
+		if tail-s.head > layout.WireBlocks {
+			a.accuse(layout.Local(i), "%d blocks in Ready, want at most %d", tail-s.head, layout.WireBlocks)
+			continue
+		}
+		for ; s.head != tail; s.head++ {
+			n := s.wire.Ready[s.head%layout.WireBlocks]
+			if n >= layout.WireBlocks {
+				a.accuse(layout.Local(i), "block %d in Ready, want less than %d", n, layout.WireBlocks)
+				break
+			}
+			a.held = append(a.held, holding{pe: layout.Local(i), block: n})
+		}
+	}
+	return some
+}
+
+// readHeld gives the streams what is new in the blocks that the agent holds. Blocks without anything new go to settling. The
+// order is that in which blocks became ready, so a stream's earlier block comes before its later one.
+func (a *Agent) readHeld() (some bool) {
+	kept := a.held[:0]
+	for _, h := range a.held {
+		s := &a.sources[h.pe]
+		if s.dead {
+			continue
+		}
+		b := &s.wire.Blocks[h.block]
+		fill := atomic.LoadUint32(&b.Fill)
+		if fill == h.taken {
+			a.settling = append(a.settling, h)
+			continue
+		}
+		some = true
+		if fill < h.taken || fill > layout.WireBody {
+			a.accuse(h.pe, "block %d has a fill of %d, want %d to %d", h.block, fill, h.taken, layout.WireBody)
+			continue
+		}
+		if int(b.Node) == a.cfg.Node {
+			a.accuse(h.pe, "block %d is for this node, want another one", h.block)
+			continue
+		}
+		h.taken = fill
+		err := a.sender.Add(&stream.Block{
+			Local: h.pe, Number: int(h.block), Node: int(b.Node), Class: int(b.Class), First: b.First, Body: b.Body[:fill],
+		})
+		if err != nil {
+			a.accuse(h.pe, "%w", err)
+			continue
+		}
+		kept = append(kept, h)
+	}
+	a.held = kept
+	return some
+}
+
+// settle gives the blocks in settling back to their PEs, by the second look of symheap/layout. Blocks that have got more in
+// the meantime are held again. If arm is set, settle also arms the bell, and looks at all Tails: unless it finds something,
+// the next Poll sleeps. One membarrier serves all.
+func (a *Agent) settle(arm bool) {
+	if len(a.settling) == 0 && !arm {
+		return
+	}
+	for _, h := range a.settling {
+		atomic.StoreUint32(&a.sources[h.pe].wire.Blocks[h.block].State, layout.BlockLeaving)
+	}
+	if arm {
+		a.armed = true
+		atomic.OrUint32(&a.cfg.Page.Bell.Sleeping, layout.BellAsleep)
+	}
+	if a.cfg.Expedited {
+		_ = xunix.Membarrier() // it has worked before, and cannot fail then
+	}
+	some := false
+	for _, h := range a.settling {
+		b := &a.sources[h.pe].wire.Blocks[h.block]
+		if atomic.LoadUint32(&b.Fill) == h.taken {
+			atomic.CompareAndSwapUint32(&b.State, layout.BlockLeaving, layout.BlockIdle) // otherwise it is in Ready
+			continue
+		}
+		some = true
+		if atomic.CompareAndSwapUint32(&b.State, layout.BlockLeaving, layout.BlockQueued) {
+			a.held = append(a.held, h)
+		}
+	}
+	a.settling = a.settling[:0]
+	if !arm {
+		return
+	}
+	for i := range a.sources {
+		s := &a.sources[i]
+		some = some || !s.dead && atomic.LoadUint64(&s.wire.Tail) != s.head
+	}
+	if some {
+		a.disarm()
+	}
+}
+
+// disarm says that the agent is awake: PEs need not ring.
+func (a *Agent) disarm() {
+	if a.armed {
+		a.armed = false
+		atomic.AndUint32(&a.cfg.Page.Bell.Sleeping, layout.BellAsk)
+	}
+}
+
+// dropSource sends nothing of a PE any more.
+func (a *Agent) dropSource(pe layout.Local) {
+	if s := &a.sources[pe]; !s.dead {
+		s.dead = true
+		a.sender.DropPE(pe)
+	}
+}

@@ -1,0 +1,30 @@
+// Package record has the records that PEs and agents exchange: one record is one one-sided operation on a
+// PE of another node.
+//
+// # Form
+//
+// All numbers are little endian. A record begins at a multiple of 8 bytes:
+//
+//	u8 op | u8 code | u16 local PE at the target | u32 length | u64 offset in the target's segment | payload
+//
+// The payload is padded with zeros to a multiple of 8 bytes:
+//
+//	op           code                     length         payload
+//	put          0                        bytes of data  data
+//	put strided  0                        bytes of data  u64 step, u64 block, u64 n, data
+//	get          0                        bytes of data  u64 to, u64 slot
+//	get strided  0                        bytes of data  u64 step, u64 block, u64 n, u64 to, u64 slot
+//	atomic       AtomicCode, width        0              u64 operand, u64 cond
+//	fetch        AtomicCode, width        0              u64 operand, u64 cond, u64 slot
+//	signal       SignalSet or SignalAdd   0              u64 value
+//
+// Of strided records, n blocks of block bytes begin step bytes apart at the target, and the data is the
+// blocks one after the other. "to" is where the answer's data goes: an offset in the segment of the PE that
+// asks. A record fits the body of a block (MaxRecord), so a longer put is several records.
+//
+// # Checks
+//
+// Parse needs no trust in the bytes: it returns a record within them or an error. The agent of the source sends
+// nothing that Parse refuses. [Limits.Check] says whether the operation may be executed. The agent of the target
+// calls it for each record, and answers StatusBad.
+package record

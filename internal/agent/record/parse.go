@@ -1,0 +1,102 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// Error says which field of a record is bad.
+type Error struct {
+	Op    Op     // 0: the record is too short to have one
+	Field string // the record's field, as in the package documentation
+	Got   uint64 // what it holds
+	Want  string // what it may hold
+}
+
+func (e *Error) Error() string {
+	if e.Op == 0 {
+		return fmt.Sprintf("record: %s is %d, want %s", e.Field, e.Got, e.Want)
+	}
+	return fmt.Sprintf("%v record: %s is %d, want %s", e.Op, e.Field, e.Got, e.Want)
+}
+
+// Parse makes r a view of the record at the start of b, and returns what follows it. It looks at the size and at
+// the slot, without which there is no answer to say what is wrong. Limits.Check looks at the rest.
+func Parse(b []byte, r *Record) (rest []byte, err error) {
+	size, err := sizeAt(b)
+	if err != nil {
+		return nil, err
+	}
+	first := binary.LittleEndian.Uint64(b)
+	r.Op, r.Code, r.Local, r.Length = Op(first), uint8(first>>8), uint16(first>>16), uint32(first>>32)
+	r.Offset = binary.LittleEndian.Uint64(b[8:])
+	r.payload = b[header:size:size]
+	return b[size:], nil
+}
+
+// Count returns how many records b consists of. It accepts what Parse accepts.
+func Count(b []byte) (n int, err error) {
+	for len(b) > 0 {
+		size, err := sizeAt(b)
+		if err != nil {
+			return n, err
+		}
+		b = b[size:]
+		n++
+	}
+	return n, nil
+}
+
+// Skip returns what follows the first n records of b.
+func Skip(b []byte, n int) ([]byte, error) {
+	for range n {
+		size, err := sizeAt(b)
+		if err != nil {
+			return nil, err
+		}
+		b = b[size:]
+	}
+	return b, nil
+}
+
+// sizeAt returns the size of the record at the start of b, which b holds in full.
+func sizeAt(b []byte) (int, error) {
+	if len(b) < header {
+		return 0, &Error{Field: "size", Got: uint64(len(b)), Want: fmt.Sprintf("at least %d", header)}
+	}
+	first := binary.LittleEndian.Uint64(b)
+	op, length := Op(first), first>>32
+	var size uint64
+	switch op {
+	case OpPut:
+		size = header + (length+7)&^7
+	case OpPutStrided:
+		size = header + shapeSize + (length+7)&^7
+	case OpGet:
+		size = SizeGet
+	case OpGetStrided:
+		size = SizeGetStrided
+	case OpAtomic:
+		size = SizeAtomic
+	case OpAtomicFetch:
+		size = SizeAtomicFetch
+	case OpSignal:
+		size = SizeSignal
+	default:
+		return 0, &Error{Field: "op", Got: uint64(op), Want: fmt.Sprintf("%d to %d", OpPut, opEnd-1)}
+	}
+	if size > MaxRecord {
+		return 0, &Error{Op: op, Field: "length", Got: length, Want: fmt.Sprintf("a record of at most %d bytes", MaxRecord)}
+	}
+	if size > uint64(len(b)) {
+		return 0, &Error{Op: op, Field: "size", Got: size, Want: fmt.Sprintf("at most the %d bytes that are there", len(b))}
+	}
+	if op.Answers() { // the slot is the last word of the payload
+		if slot := binary.LittleEndian.Uint64(b[size-8:]); slot >= layout.WireSlots {
+			return 0, &Error{Op: op, Field: "slot", Got: slot, Want: fmt.Sprintf("less than %d", layout.WireSlots)}
+		}
+	}
+	return int(size), nil
+}

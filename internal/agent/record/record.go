@@ -1,0 +1,223 @@
+package record
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// Op is what a record asks for.
+type Op uint8
+
+// The operations.
+const (
+	OpPut         Op = 1 + iota // copies the data to offset
+	OpPutStrided                // copies the data to n blocks
+	OpGet                       // answers with length bytes from offset
+	OpGetStrided                // answers with n blocks, packed
+	OpAtomic                    // changes a word; no answer
+	OpAtomicFetch               // changes or reads a word; the answer is its old value
+	OpSignal                    // after all earlier records of the stream: sets the word or adds to it, and rings
+	opEnd
+)
+
+var opNames = [...]string{
+	OpPut: "put", OpPutStrided: "strided put", OpGet: "get", OpGetStrided: "strided get",
+	OpAtomic: "atomic", OpAtomicFetch: "fetch", OpSignal: "signal",
+}
+
+// String returns the operation's name.
+func (op Op) String() string {
+	if op >= OpPut && op < opEnd {
+		return opNames[op]
+	}
+	return fmt.Sprintf("operation %d", uint8(op))
+}
+
+// Answers reports whether the target's agent answers the operation.
+func (op Op) Answers() bool { return op == OpGet || op == OpGetStrided || op == OpAtomicFetch }
+
+// AtomicCode is what an atomic record does to a word. Width32 in the same byte says that the word has 4
+// bytes; otherwise it has 8.
+type AtomicCode uint8
+
+// The atomic codes. "old" is what the word held before, which OpAtomicFetch answers.
+const (
+	AtomicLoad        AtomicCode = iota // returns the word; OpAtomicFetch only
+	AtomicSet                           // stores operand
+	AtomicSwap                          // stores operand, returns old
+	AtomicCompareSwap                   // stores operand if old is cond, returns old
+	AtomicAdd                           // adds operand, returns old
+	AtomicAnd                           // bitwise AND with operand, returns old
+	AtomicOr                            // bitwise OR with operand, returns old
+	AtomicXor                           // bitwise XOR with operand, returns old
+	atomicEnd
+)
+
+// Width32 marks in the code of an atomic record that the word has 4 bytes.
+const Width32 = 0x80
+
+// CodeOf returns the code byte of an atomic record on a word of width bytes, 4 or 8.
+func CodeOf(code AtomicCode, width int) uint8 {
+	if width == 4 {
+		return uint8(code) | Width32
+	}
+	return uint8(code)
+}
+
+// Codes of OpSignal.
+const (
+	SignalSet uint8 = iota // stores the value
+	SignalAdd              // adds the value
+)
+
+// Status is how a request has ended, as the answer and Slot.Status say.
+type Status uint32
+
+// The values of Status.
+const (
+	StatusOK   Status = iota
+	StatusDead        // the target PE is dead
+	StatusBad         // the record did not pass Limits.Check
+	statusEnd
+)
+
+// IsValid reports whether s is one of the declared values.
+func (s Status) IsValid() bool { return s < statusEnd }
+
+// String returns the status in words.
+func (s Status) String() string {
+	switch s {
+	case StatusOK:
+		return "ok"
+	case StatusDead:
+		return "target dead"
+	case StatusBad:
+		return "bad request"
+	default:
+		return fmt.Sprintf("status %d", uint32(s))
+	}
+}
+
+// Sizes in bytes.
+const (
+	header = 16
+
+	MaxRecord     = layout.WireBody                // a record
+	MaxPut        = MaxRecord - header             // the data of a put
+	MaxPutStrided = MaxRecord - header - shapeSize // the data of a strided put
+	MaxGet        = 1 << 20                        // the data of a get, so that one answer does not hold up others for long
+	MaxGetStrided = layout.WirePiece               // the data of a strided get, which the target's agent packs
+
+	shapeSize  = 24 // step, block, n
+	answerSize = 16 // to, slot
+
+	SizeGet         = header + answerSize
+	SizeGetStrided  = header + shapeSize + answerSize
+	SizeAtomic      = header + 16
+	SizeAtomicFetch = header + 24
+	SizeSignal      = header + 8
+)
+
+// SizePut returns the size of a put record with n bytes of data.
+func SizePut(n int) int { return header + pad(n) }
+
+// SizePutStrided returns the size of a strided put record with n bytes of data.
+func SizePutStrided(n int) int { return header + shapeSize + pad(n) }
+
+// pad rounds n up to a multiple of 8.
+func pad(n int) int { return (n + 7) &^ 7 }
+
+// Shape says where the blocks of a strided record lie at the target.
+type Shape struct {
+	Step  uint64 // bytes from the start of a block to the start of the next one
+	Block uint64 // bytes of a block
+	N     uint64 // number of blocks
+}
+
+// Record is a view of one record. The methods below are for the operations that their comments name.
+type Record struct {
+	Op      Op
+	Code    uint8
+	Local   uint16 // the PE at the target
+	Length  uint32 // bytes of data; 0 for operations without data
+	Offset  uint64 // in the segment of that PE
+	payload []byte // the padding included
+}
+
+// Size returns the record's size in bytes.
+func (r *Record) Size() int { return header + len(r.payload) }
+
+// Data returns the data of puts. It is part of the bytes that Parse was given.
+func (r *Record) Data() []byte {
+	switch r.Op {
+	case OpPut:
+		return r.payload[:r.Length]
+	case OpPutStrided:
+		return r.payload[shapeSize:][:r.Length]
+	default:
+		return nil
+	}
+}
+
+// Shape returns the shape of strided operations.
+func (r *Record) Shape() Shape {
+	if r.Op != OpPutStrided && r.Op != OpGetStrided {
+		return Shape{}
+	}
+	return Shape{Step: r.word(0), Block: r.word(1), N: r.word(2)}
+}
+
+// To returns where the data of a get goes in the segment of the PE that asks.
+func (r *Record) To() uint64 {
+	switch r.Op {
+	case OpGet:
+		return r.word(0)
+	case OpGetStrided:
+		return r.word(3)
+	default:
+		return 0
+	}
+}
+
+// Slot returns the slot for the answer, of operations that have one.
+func (r *Record) Slot() uint64 {
+	switch r.Op {
+	case OpGet:
+		return r.word(1)
+	case OpGetStrided:
+		return r.word(4)
+	case OpAtomicFetch:
+		return r.word(2)
+	default:
+		return 0
+	}
+}
+
+// Operand returns the operand of atomic operations and the value of signals.
+func (r *Record) Operand() uint64 {
+	if r.Op < OpAtomic {
+		return 0
+	}
+	return r.word(0)
+}
+
+// Cond returns the value that AtomicCompareSwap compares with.
+func (r *Record) Cond() uint64 {
+	if r.Op != OpAtomic && r.Op != OpAtomicFetch {
+		return 0
+	}
+	return r.word(1)
+}
+
+// Atomic returns the code of atomic operations and the bytes of the word.
+func (r *Record) Atomic() (code AtomicCode, width int) {
+	if r.Code&Width32 != 0 {
+		return AtomicCode(r.Code &^ Width32), 4
+	}
+	return AtomicCode(r.Code), 8
+}
+
+// word returns word i of the payload.
+func (r *Record) word(i int) uint64 { return binary.LittleEndian.Uint64(r.payload[8*i:]) }

@@ -1,0 +1,81 @@
+package stream
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/goshmem/goshmem/internal/weave"
+)
+
+// mutants are mistakes that a programmer could make, and the test that finds each.
+var mutants = []struct {
+	breaks         string
+	test           string
+	file, old, new string
+}{
+	{"a record that comes again is executed again", "Duplicates", "receiver.go", "if number < st.executed {", "if false {"},
+	{"late bytes of an earlier connection are executed", "RandomWorlds", "receiver.go", "if generation != n.generation || n.state < greeting", "if n.state < greeting"},
+	{"late replies of an earlier connection are believed", "Explore", "sender_receive.go", "generation != n.generation || n.state < greeting", "n.state < greeting"},
+	{"half a frame of the last connection is completed by the next one (receiver)", "Explore", "receiver.go", "\tn.parser.reset()\n", ""},
+	{"half a frame of the last connection is completed by the next one (sender)", "Explore", "sender.go", "\tn.parser.reset()\n", ""},
+	{"records are done before their answers", "Explore", "receiver.go", "return a.number\n", "return st.executed\n"},
+	{"what the welcome calls done includes answers to come", "Explore", "receiver.go", "st.told = st.done()", "st.told = st.executed"},
+	{"answers that were lost are not sent again", "Explore", "receiver.go", "\t\tst.answers.rewind()\n", ""},
+	{"after the welcome, done is not told again", "Explore", "receiver.go", "if st.told < st.executed {", "if false {"},
+	{"after an answer, the stream loses its turn", "Explore", "receiver.go", "st.answers.markSent()\n\t\t\tn.turns.add(at)", "st.answers.markSent()"},
+	{"one answer too many is forgotten", "Explore", "answers.go", "g.at(0).number < number", "g.at(0).number <= number"},
+	{"an answer that comes again completes a slot again", "Resend", "sender_receive.go", "n.skip = p.Number < st.answered", "n.skip = false"},
+	{"answers are not acknowledged in the greeting", "Resend", "sender.go", "st.answered > 0 {", "st.answered > 1<<60 {"},
+	{"answers are acknowledged with what is done only", "RandomWorlds", "sender.go", "b.first+uint64(b.sent), st.answered", "b.first+uint64(b.sent), st.done"},
+	{"records go before the welcome", "Explore", "sender.go", "\tn.state = waiting\n", "\tn.state = running\n"},
+	{"what is not executed is not sent again", "Explore", "sender_receive.go", "st.sent, st.unsent = st.resume, 0", "st.resume = st.next\n\tst.sent, st.unsent = st.resume, 0"},
+	{"the bytes that are sent again do not begin at their record", "Explore", "sender_receive.go", "b.sentBytes = len(b.body) - len(rest)", "b.sentBytes += len(rest) * 0"},
+	{"a block is given back before all of it is done", "Resend", "sender.go", "if b.end() > st.done {", "if b.first >= st.done {"},
+	{"a stream with more blocks to send loses its turn", "Resend", "sender.go", "if st.unsent != 0 {\n", "if false {\n"},
+	{"a new incarnation goes on with the counts of the old one", "RandomWorlds", "receiver.go", "if !st.known || p.Incarnation > st.incarnation {", "if !st.known {"},
+	{"records of an earlier incarnation are executed", "Incarnations", "receiver.go", "|| st.known && p.Incarnation < st.incarnation {", "{"},
+	{"records of a PE that was dropped are executed", "RandomWorlds", "receiver.go", "if st.dropped && p.Incarnation <= st.floor || ", "if "},
+	{"answers for a PE that was dropped are sent", "Incarnations", "receiver.go", "st.answers, st.told = ring{}, st.executed", "st.told = st.executed"},
+	{"replies to an earlier incarnation are believed", "RandomWorlds", "sender_receive.go", "p.Incarnation < pe.incarnation || n.streams == nil", "n.streams == nil"},
+	{"a connection that was replaced comes back", "LateConnections", "receiver.go", "(generation > n.generation || n.state == idle)", "true"},
+	{"news of an earlier connection break this one", "LateConnections", "sender.go", "n.opened && generation < n.generation {", "false {"},
+	{"what was posted before counts for the next connection", "RandomWorlds", "sender.go", "held, false, generation, flight{}", "held, false, generation, n.flight"},
+	{"answers have no bound", "ReceiverRefuses", "receiver.go", "if answers && st.answers.isFull() {", "if false {"},
+}
+
+// TestMutants builds the machines with these mistakes and checks that the tests find each.
+func TestMutants(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a program with mutants")
+	}
+	const dir = "internal/agent/stream"
+	var changes []weave.Change
+	for _, m := range mutants {
+		changes = append(changes, weave.Change{File: dir + "/" + m.file, Old: m.old, New: m.new})
+	}
+	o, err := weave.New("../../..", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone, err := o.Switch(changes)
+	if err != nil || len(alone) > 0 {
+		t.Fatalf("%v; changes outside of functions: %v, want none", err, alone)
+	}
+	program, err := o.Build(t.Context(), dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, m := range mutants {
+		t.Run(m.breaks, func(t *testing.T) {
+			cmd := exec.CommandContext(t.Context(), program, "-test.run", "^Test"+m.test+"$", "-test.short", "-test.timeout", "60s")
+			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", weave.MutantVar, i+1))
+			out, err := cmd.CombinedOutput()
+			if err == nil || !strings.Contains(string(out), "--- FAIL: Test"+m.test) {
+				t.Errorf("Test%s does not find that %s (%v):\n%.1000s", m.test, m.breaks, err, out)
+			}
+		})
+	}
+}

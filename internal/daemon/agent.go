@@ -1,0 +1,475 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"os"
+	"os/exec"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/symheap"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// AgentCommand says how a step starts the agent of its node: the process that carries one-sided operations between nodes.
+type AgentCommand struct {
+	Argv []string
+	// Patience is how long the agent of another node may execute and answer nothing while PEs wait for it. Then the agent ends, and its
+	// node with it.
+	Patience time.Duration
+	Listen   netip.Addr // the address of this node at which the agents of other nodes reach it
+	// Lack says why no agent can run on this node. Nil: one can.
+	Lack error
+}
+
+// agentWithin is how long an agent may take to map the segments and to listen.
+const agentWithin = 30 * time.Second
+
+// nodeAgent is the agent of this node. A job of one node has none, nor has a node without PEs of the first job.
+//
+// # Its end is the node's
+//
+// The agent is started by the thread that starts PEs, so the kernel kills it when the step's process ends. Once a PE has
+// fetched the agent's descriptors, the end of the agent is that of the node: the step kills its PEs, because other nodes
+// could not reach them any more, and they could not reach other nodes. No job begins here afterwards.
+//
+// Programs of MPI never fetch them. For them the step goes on without an agent if it does not start, or ends. PEs that
+// attach later hear why there is none.
+type nodeAgent struct {
+	command  *AgentCommand   // nil: there is no agent
+	ending   func(err error) // as Hooks.AgentEnded
+	key      [32]byte
+	table    *table
+	starter  *starter
+	signals  *signals
+	reporter *reporter
+	logger   zerolog.Logger
+	closing  atomic.Bool     // the step kills the agent itself
+	closed   <-chan struct{} // closed when the step ends
+
+	parts []layout.NodePart // by node: its PEs
+
+	state sync.Mutex // held for looks and changes only: callers may hold any other lock
+	runs  bool       // the agent has said that it serves, and has not ended
+	lent  bool       // a PE has its descriptors
+	lack  error      // why there is no agent; nil: there is one, or the job has one node
+
+	queue  sync.Mutex       // held for no call that waits: callers may hold the lock of the table
+	deaths []wire.AgentDrop // of which the agent is still to be told
+
+	hungAfter time.Duration // how long the agent may take to answer
+	hung      sync.Once     // it is killed because it has taken longer
+	drops     sync.Mutex    // held from a question to its answer
+	asked     uint64        // the number of the last question
+	dropped   chan uint64
+
+	page, event *os.File   // the agent's page, and its event descriptor
+	told        sync.Mutex // held while a packet is sent that may have to wait
+	line        *os.File   // the socket between the step and the agent; nil: it was never started
+
+	mu    sync.Mutex // held while the process is started
+	cmd   *exec.Cmd  // nil: it was never started
+	is    identity
+	end   error         // how the process has ended; set before ended is closed
+	ended chan struct{} // closed when the process is reaped
+}
+
+// configure says whether the node has an agent, and if not, why. A job of one node has none, and misses none.
+func (a *nodeAgent) configure(cfg *settings) {
+	if !cfg.Share.hasOthers() {
+		return
+	}
+	a.parts, a.lack = cfg.Share.agentParts()
+	switch {
+	case a.lack != nil:
+	case a.parts[cfg.Share.Node].Count == 0:
+		a.lack = errors.New("the node has no PE of the first job")
+	case cfg.Agent == nil:
+		a.lack = errors.New("oshrun starts none")
+	case cfg.Agent.Lack != nil:
+		a.lack = cfg.Agent.Lack
+	default:
+		a.command, a.ending = cfg.Agent, cfg.AgentEnded
+	}
+}
+
+// parts returns which PEs each node has, and false if the PEs of some node do not have consecutive numbers: programs that
+// map segments cannot run then.
+func (s *Share) parts() (parts []layout.NodePart, ok bool) {
+	parts = make([]layout.NodePart, len(s.Hosts))
+	for pe, node := range s.Homes {
+		p := &parts[node]
+		if p.Count == 0 {
+			p.First = uint32(pe)
+		}
+		if p.First+p.Count != uint32(pe) {
+			return nil, false
+		}
+		p.Count++
+	}
+	return parts, true
+}
+
+// agentParts returns the parts of the nodes of a job with agents, or why the job has none. All nodes come to the same
+// result.
+func (s *Share) agentParts() ([]layout.NodePart, error) {
+	if n := len(s.Hosts); n > layout.WireNodes {
+		return nil, fmt.Errorf("the job has %d nodes, want at most %d", n, layout.WireNodes)
+	}
+	parts, ok := s.parts()
+	if !ok {
+		return nil, errors.New("the PEs of some node do not have consecutive numbers, which --map-by slot gives")
+	}
+	n := 0
+	for _, p := range parts {
+		if p.Count > 0 {
+			n++
+		}
+	}
+	if n > layout.UpperNodes {
+		return nil, fmt.Errorf("the job has PEs on %d nodes, want at most %d", n, layout.UpperNodes)
+	}
+	return parts, nil
+}
+
+// segmentOptions returns those of the segments of PEs that an agent serves.
+func (a *nodeAgent) segmentOptions() []symheap.Option {
+	if a.command == nil {
+		return nil
+	}
+	return []symheap.Option{symheap.WithWire()}
+}
+
+// begin starts the agent in the background, if there is to be one. The function that it returns has to be called. It waits
+// until the agent listens, and returns its address. The address is empty if there is no agent.
+func (a *nodeAgent) begin(j *localJob) (await func() (addr string)) {
+	if a.command == nil {
+		return func() string { return "" }
+	}
+	var addr string
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		var err error
+		if addr, err = a.start(j); err != nil {
+			a.giveUp(err)
+		}
+	}()
+	return func() string { <-done; return addr }
+}
+
+// giveUp notes that the agent has not started. The job goes on without it.
+func (a *nodeAgent) giveUp(err error) {
+	a.kill()
+	a.state.Lock()
+	a.runs, a.lack = false, err
+	a.state.Unlock()
+	a.logger.Warn().Err(err).Msg("agent not started: PEs do not reach the memory of PEs on other nodes")
+}
+
+// start starts the agent for the first job, and returns when it listens. Addr is its address.
+func (a *nodeAgent) start(j *localJob) (addr string, err error) {
+	if a.page, err = symheap.CreateAgentPage(a.parts); err != nil {
+		return "", err
+	}
+	here, there, err := xunix.PacketPair()
+	if err != nil {
+		return "", err
+	}
+	a.line = here
+	err = a.startProcess(there)
+	_ = there.Close() // the process has it
+	if err != nil {
+		return "", err
+	}
+	go a.follow()
+	if err = here.SetDeadline(time.Now().Add(agentWithin)); err == nil {
+		if err = a.setUp(j); err == nil {
+			addr, err = a.awaitReady()
+		}
+	}
+	if err == nil {
+		err = here.SetDeadline(time.Time{})
+	}
+	if err == nil {
+		err = a.serve()
+	}
+	if err != nil {
+		return "", fmt.Errorf("start of the agent: %w", a.explain(err))
+	}
+	go a.hear(j)
+	return addr, nil
+}
+
+// explainWithin is how long an agent that has closed its socket may take to end.
+const explainWithin = time.Second
+
+// explain adds to an error of the start how the process has ended, if it has.
+func (a *nodeAgent) explain(err error) error {
+	if !errors.Is(err, io.EOF) && !errors.Is(err, syscall.EPIPE) && !errors.Is(err, syscall.ECONNRESET) {
+		return err
+	}
+	if !within(time.Now().Add(explainWithin), func() { <-a.ended }) {
+		return err
+	}
+	return fmt.Errorf("it has ended: %w: %w", a.end, err)
+}
+
+// serve notes that PEs can use the agent from now on, unless it has ended.
+func (a *nodeAgent) serve() error {
+	a.state.Lock()
+	defer a.state.Unlock()
+	if a.lack == nil {
+		a.runs = true
+	}
+	return a.lack
+}
+
+// stop notes that PEs cannot use the agent any more. It returns whether they could, and whether one had its descriptors.
+func (a *nodeAgent) stop(cause error) (ran, lent bool) {
+	a.state.Lock()
+	defer a.state.Unlock()
+	ran, a.runs = a.runs, false
+	if a.lack == nil {
+		a.lack = cause
+	}
+	return ran, a.lent
+}
+
+// isServing says whether PEs can use the agent, and whether one has its descriptors.
+func (a *nodeAgent) isServing() (runs, lent bool) {
+	a.state.Lock()
+	defer a.state.Unlock()
+	return a.runs, a.runs && a.lent
+}
+
+// lend returns the descriptors that PEs get, or why there is no agent. The end of the agent is that of the node from now on.
+func (a *nodeAgent) lend() (fds []int, lack error) {
+	a.state.Lock()
+	defer a.state.Unlock()
+	if !a.runs {
+		return nil, a.lack
+	}
+	a.lent = true
+	return []int{int(a.page.Fd()), int(a.event.Fd())}, nil
+}
+
+// kill kills the process, if it was started.
+func (a *nodeAgent) kill() {
+	a.mu.Lock()
+	cmd := a.cmd
+	a.mu.Unlock()
+	if cmd != nil {
+		_ = cmd.Process.Kill() // it may have ended
+	}
+}
+
+// hear takes what the agent says until it has ended.
+func (a *nodeAgent) hear(j *localJob) {
+	for {
+		packet, fds, err := xunix.RecvFDs(a.line, wire.AgentPacket, 1)
+		xunix.CloseFDs(fds)
+		if err != nil {
+			return // the agent has ended: see follow
+		}
+		if wire.AgentMessageOf(packet) == wire.AgentMessageDropped {
+			a.takeDropped(packet)
+			continue
+		}
+		var fault wire.AgentFault
+		if err := fault.Parse(packet); err != nil || fault.PE < 0 || fault.PE >= len(j.near) {
+			a.logger.Error().Err(err).Int("pe", fault.PE).Msg("word of the agent")
+			continue
+		}
+		pe := j.near[fault.PE]
+		a.reporter.notice("PE %d is killed: what it shares with the agent of its node is spoiled: %s", pe, fault.Text)
+		a.table.update(ID{PE: pe}, func(p *localPE) { p.signal(syscall.SIGKILL) })
+	}
+}
+
+// startProcess starts the process. It has no input, and an environment that tells nothing.
+func (a *nodeAgent) startProcess(there *os.File) error {
+	attr := xunix.ChildAttr()
+	cmd := &exec.Cmd{
+		Path: a.command.Argv[0], Args: a.command.Argv, Env: []string{}, Dir: "/", Stderr: os.Stderr,
+		ExtraFiles: []*os.File{there}, SysProcAttr: attr,
+	}
+	done := make(chan error)
+	a.starter.work <- func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		err := cmd.Start()
+		if err == nil {
+			a.cmd, a.is = cmd, identity{cmd.Process.Pid, look(cmd.Process.Pid).start}
+		}
+		done <- err
+	}
+	if err := <-done; err != nil {
+		return fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	a.logger.Info().Int("pid", cmd.Process.Pid).Msg("agent started")
+	return nil
+}
+
+// setUp sends the agent what it needs.
+func (a *nodeAgent) setUp(j *localJob) (err error) {
+	files, err := j.memory.lend()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, j.memory.endLoan()) }()
+	info, err := files.heaps[0].Stat()
+	if err != nil {
+		return err
+	}
+	setup := wire.AgentSetup{
+		Job: j.key, Key: a.key, Node: j.share.Node, Nodes: len(j.share.Hosts), NPEs: j.npes(), First: j.near[0], Near: len(j.near),
+		SegmentSize: uint64(info.Size()), Incarnation: incarnation, Patience: int64(a.command.Patience), Listen: netip.AddrPortFrom(a.command.Listen, 0).String(),
+	}
+	if err := xunix.SendFDs(a.line, setup.Append(nil), []int{int(a.page.Fd())}); err != nil {
+		return err
+	}
+	for first := 0; first < len(files.heaps); first += wire.MaxSegments {
+		part := files.heaps[first:min(first+wire.MaxSegments, len(files.heaps))]
+		var fds []int
+		for _, f := range part {
+			fds = append(fds, int(f.Fd()))
+		}
+		message := wire.AgentSegments{First: first, Count: len(part)}
+		if err := xunix.SendFDs(a.line, message.Append(nil), fds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaitReady returns the address at which the agent listens.
+func (a *nodeAgent) awaitReady() (addr string, err error) {
+	packet, fds, err := xunix.RecvFDs(a.line, wire.AgentPacket, 1)
+	if err != nil {
+		return "", fmt.Errorf("no answer of it, which may take %v: %w", agentWithin, err)
+	}
+	var ready wire.AgentReady
+	err = ready.Parse(packet)
+	switch {
+	case err != nil:
+	case ready.Err != "":
+		err = errors.New(ready.Err)
+	case len(fds) != 1:
+		err = fmt.Errorf("it has sent %d descriptors, want its event descriptor", len(fds))
+	default:
+		a.event = os.NewFile(uintptr(fds[0]), "event of the agent")
+		return ready.Addr, nil
+	}
+	xunix.CloseFDs(fds)
+	return "", err
+}
+
+// follow waits for the end of the process. If a PE has its descriptors, it ends the node's PEs then.
+func (a *nodeAgent) follow() {
+	a.end = a.cmd.Wait()
+	if a.end == nil {
+		a.end = errors.New("exit status 0 before the job was over")
+	}
+	err := fmt.Errorf("the agent of the node has failed: %w", a.end)
+	ran, lent := a.stop(err)
+	close(a.ended)
+	switch {
+	case a.closing.Load() || !ran: // start says why it has not, and retire why it does no longer
+		return
+	case !lent:
+		a.logger.Warn().Err(err).Msg("no PE has used it yet, and none can any more")
+		return
+	}
+	if a.ending != nil {
+		a.ending(err)
+	}
+	a.table.refuseJobs()
+	a.signals.send(syscall.SIGKILL)
+	if a.ending == nil {
+		a.reporter.notice("%s: %v: its PEs are killed", a.starter.servers.host, err)
+	}
+}
+
+// process returns the process of the agent; the zero identity: there is none.
+func (a *nodeAgent) process() identity {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.is
+}
+
+// runsAs says whether the agent runs as the process with that number, or is still to be reaped. It waits for a start that
+// is under way.
+func (a *nodeAgent) runsAs(pid int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.cmd == nil || a.is.pid != pid {
+		return false
+	}
+	select {
+	case <-a.ended:
+		return false
+	default:
+		return true
+	}
+}
+
+// close kills the agent and frees what belongs to it. The PEs have ended.
+func (a *nodeAgent) close(deadline time.Time) error {
+	a.closing.Store(true)
+	a.kill()
+	if a.process() != (identity{}) {
+		if !within(deadline, func() { <-a.ended }) {
+			a.reporter.notice("the agent (pid %d) is still running after SIGKILL", a.is.pid)
+		}
+	}
+	a.stop(errEnding)
+	a.told.Lock()
+	defer a.told.Unlock()
+	var errs []error
+	for _, f := range []*os.File{a.line, a.page, a.event} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// SetAgents tells the agent of this node the addresses of all agents, by node. PEs are started afterwards. If a node with
+// PEs has no agent, none of the job is used: a PE could not reach all others.
+func (s *Step) SetAgents(addrs []string) error {
+	if !s.cfg.Share.hasOthers() {
+		return nil
+	}
+	if n := len(s.cfg.Share.Hosts); len(addrs) != n {
+		return fmt.Errorf("addresses of %d agents, want those of %d nodes", len(addrs), n)
+	}
+	for node, part := range s.agent.parts {
+		if part.Count > 0 && addrs[node] == "" {
+			s.agent.retire(fmt.Errorf("%s has none", s.cfg.Share.Hosts[node]))
+			return nil
+		}
+	}
+	message := wire.AgentPeers{Addrs: addrs}
+	if err := s.agent.tell(message.Append(nil), time.Now().Add(s.agent.hungAfter)); err != nil {
+		s.agent.retire(err)
+	}
+	return nil
+}
+
+// retire ends an agent that no PE uses.
+func (a *nodeAgent) retire(cause error) {
+	if ran, _ := a.stop(cause); ran {
+		a.logger.Warn().Err(cause).Msg("agent not used: PEs do not reach the memory of PEs on other nodes")
+		a.kill()
+	}
+}

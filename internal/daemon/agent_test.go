@@ -1,0 +1,311 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/ending"
+	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/pmix/server"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// agentRole is the argument by which this test program acts as an agent; what the agent does is the next one.
+const agentRole = "test-agent"
+
+// playAgent acts as an agent, as its mode says.
+func playAgent(mode string) error {
+	if mode == "ends" {
+		os.Exit(3)
+	}
+	line, err := xunix.PacketConn(3)
+	if err != nil {
+		return err
+	}
+	ready := wire.AgentReady{Addr: "127.0.0.1:1"}
+	if mode == "fails" {
+		ready = wire.AgentReady{Err: "no port is free"}
+	}
+	// The descriptor stands for the event descriptor of an agent.
+	if err := xunix.SendFDs(line, ready.Append(nil), []int{int(line.Fd())}); err != nil {
+		return err
+	}
+	if mode == "deaf" {
+		time.Sleep(time.Hour)
+	}
+	for {
+		packet, fds, err := xunix.RecvFDs(line, wire.AgentPacket, wire.MaxSegments)
+		if err != nil {
+			return err
+		}
+		xunix.CloseFDs(fds)
+		var m wire.AgentDrop
+		if m.Parse(packet) != nil || m.Number == 0 {
+			continue
+		}
+		answer := wire.AgentDropped{Number: m.Number}
+		if err := xunix.SendFDs(line, answer.Append(nil), nil); err != nil {
+			return err
+		}
+	}
+}
+
+// byAgent gives a step an agent that is this test program.
+func byAgent(mode string) func(*settings) {
+	return func(s *settings) { s.Agent = &AgentCommand{Argv: []string{os.Args[0], agentRole, mode}} }
+}
+
+// The parts of nodes are blocks of PEs, in any order of the nodes. A job whose PEs go round the nodes has none, and no agents.
+func TestParts(t *testing.T) {
+	for _, test := range []struct {
+		homes []int
+		want  []layout.NodePart // nil: there are none
+	}{
+		{[]int{0, 0, 1}, []layout.NodePart{{First: 0, Count: 2}, {First: 2, Count: 1}, {}}},
+		{[]int{2, 2, 0, 1}, []layout.NodePart{{First: 2, Count: 1}, {First: 3, Count: 1}, {First: 0, Count: 2}}},
+		{[]int{0, 1, 0}, nil},
+	} {
+		s := Share{Name: "goshmem-a", Hosts: []string{"a", "b", "c"}, Homes: test.homes}
+		got, ok := s.parts()
+		if ok != (test.want != nil) || ok && !slices.Equal(got, test.want) {
+			t.Errorf("homes %v: parts %v, %t, want %v", test.homes, got, ok, test.want)
+		}
+	}
+}
+
+// A node has an agent if it has PEs of a job of several nodes, whose PEs agents can serve.
+func TestAgentIsWanted(t *testing.T) {
+	command := &AgentCommand{Argv: []string{"agent"}}
+	var many []int // by PE
+	for node := range layout.UpperNodes + 1 {
+		many = append(many, node)
+	}
+	for _, x := range []struct {
+		hosts   int
+		homes   []int
+		node    int
+		command *AgentCommand
+		lack    string // empty: there is an agent, unless there is one host
+	}{
+		{1, []int{0}, 0, command, ""},
+		{2, []int{0, 1}, 1, command, ""},
+		{3, []int{0, 1}, 2, command, "no PE of the first job"},
+		{2, []int{0, 1, 0}, 0, command, "consecutive numbers"},
+		{len(many) - 1, many[:len(many)-1], 0, command, ""},
+		{len(many), many[:len(many)-1], 0, command, ""},
+		{len(many), many, 0, command, "PEs on 129 nodes, want at most 128"},
+		{layout.WireNodes + 1, []int{0, 1}, 0, command, "1025 nodes, want at most 1024"},
+		{2, []int{0, 1}, 0, nil, "oshrun starts none"},
+		{2, []int{0, 1}, 0, &AgentCommand{Lack: errors.New("no address")}, "no address"},
+	} {
+		cfg := settings{Config: Config{Share: Share{Homes: x.homes, Node: x.node}}, Hooks: Hooks{Agent: x.command}}
+		for i := range x.hosts {
+			cfg.Share.Hosts = append(cfg.Share.Hosts, fmt.Sprint("host", i))
+		}
+		var a nodeAgent
+		a.configure(&cfg)
+		if has := a.command != nil; has != (x.lack == "" && x.hosts > 1) || (a.lack != nil) != (x.lack != "") || a.lack != nil && !strings.Contains(a.lack.Error(), x.lack) {
+			t.Errorf("%d hosts, %d PEs, node %d: an agent: %t, why not: %v, want %q", x.hosts, len(x.homes), x.node, has, a.lack, x.lack)
+		}
+	}
+}
+
+// wantLack checks why a step has no agent.
+func wantLack(t *testing.T, s *Step, want string) {
+	t.Helper()
+	if fds, lack := s.agent.lend(); len(fds) > 0 || lack == nil || !strings.Contains(lack.Error(), want) {
+		t.Errorf("%d descriptors, lack %v, want %q", len(fds), lack, want)
+	}
+}
+
+// If the agent does not start, the job goes on, and PEs that need it learn why.
+func TestAgentDoesNotStart(t *testing.T) {
+	for mode, want := range map[string]string{"fails": "no port is free", "ends": "exit status 3", "": "no such file or directory"} {
+		t.Run(mode, func(t *testing.T) {
+			c := startCluster(t, []App{shell(2, "true")}, []int{0, 1}, byAgent(mode), func(s *settings) {
+				if mode == "" {
+					s.Agent.Argv[0] = "/nonexistent/agent"
+				}
+			})
+			for _, s := range c.steps {
+				if addr := s.Report().Agent; addr != "" {
+					t.Errorf("address %q, want none", addr)
+				}
+				wantLack(t, s, want)
+			}
+			c.launch()
+			c.wantWell()
+		})
+	}
+}
+
+// If one node has no agent, the others do not use theirs.
+func TestAgentOfOtherNodeIsMissing(t *testing.T) {
+	c := startCluster(t, []App{shell(2, "true")}, []int{0, 1}, byAgent("serves"))
+	for _, s := range c.steps {
+		if err := s.SetAgents([]string{"127.0.0.1:1", ""}); err != nil {
+			t.Error(err)
+		}
+		wantLack(t, s, "host1 has none")
+	}
+	c.launch()
+	c.wantWell()
+}
+
+// The end of an agent is that of its node once a PE has its descriptors, and not before.
+func TestAgentEnds(t *testing.T) {
+	c := startCluster(t, []App{shell(2, "sleep 1000")}, []int{0, 1}, byAgent("serves"))
+	c.launch()
+	unused, used := c.steps[0], c.steps[1]
+	if fds, lack := used.agent.lend(); len(fds) != 2 || lack != nil {
+		t.Fatalf("%d descriptors, lack %v, want 2", len(fds), lack)
+	}
+	for _, s := range c.steps {
+		kill(t, s.agent.process().pid, syscall.SIGKILL)
+		receive(t, "end of an agent", s.agent.ended)
+	}
+	if e := nextOf(t, used, Failed); e.End.Signal != int(syscall.SIGKILL) {
+		t.Errorf("the PE has ended by %+v, want SIGKILL", e.End)
+	}
+	wantLack(t, unused, "signal: killed")
+	if unused.table.refusing || look(unused.PID(ID{})) == (process{}) {
+		t.Error("the PE that has not used its agent is killed")
+	}
+	if got := receive(t, "notice", c.said); !strings.Contains(got, "host1: the agent of the node has failed: signal: killed: its PEs are killed") {
+		t.Errorf("the user is told %q", got)
+	}
+}
+
+// empty is the place of a step that reaches no other one.
+type empty struct{ seat }
+
+// Fence takes a part, and does not end the fence.
+func (empty) Fence(server.FencePart) {}
+
+// A node without PEs of the first job has no agent, and hears of failures of that job without one.
+func TestNodeWithoutPEsHearsOfFailures(t *testing.T) {
+	cfg := sleepers(t, 2, byAgent("serves"), func(s *settings) {
+		s.Share = testShare("goshmem-testfree", []int{0, 1}, 0)
+		s.Share.Hosts, s.Share.Node, s.Remote = append(s.Share.Hosts, "host2"), 2, empty{}
+	})
+	s, err := cfg.start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	for _, f := range []FarFailure{{PEs: []int{0}, End: ending.End{Signal: 9}}, {PEs: []int{1}, NodeLost: true}, {PEs: []int{0}, NodeLost: true, Before: true}} {
+		if err := s.FarFailed(f); err != nil {
+			t.Error(err)
+		}
+	}
+	if took := time.Since(began); took > hungAfter/2 || s.Report().Agent != "" {
+		t.Errorf("the news took %v, agent at %q, want no agent, and nobody who waits for it", took, s.Report().Agent)
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// An agent that does not take what it is told, or does not answer, is killed.
+func TestAgentIsHung(t *testing.T) {
+	for name, tell := range map[string]func(s *Step){
+		"answer": func(s *Step) { _ = s.FarFailed(FarFailure{PEs: []int{1}, End: ending.End{Signal: 9}}) },
+		"deaths": func(s *Step) {
+			a, j := s.agent, s.table.job(0)
+			for len(a.deaths) == 0 { // until its socket is full
+				a.noteDeath(j, 0)
+			}
+			a.noteDeath(j, 0)
+			a.tellDeaths()
+			if len(a.deaths) > 0 {
+				t.Error("deaths are kept for an agent that is killed")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := startCluster(t, []App{shell(2, "true")}, []int{0, 1}, byAgent("deaf"))
+			s := c.steps[0]
+			s.agent.hungAfter = 50 * time.Millisecond
+			if _, lack := s.agent.lend(); lack != nil {
+				t.Fatal(lack)
+			}
+			tell(s)
+			if got := receive(t, "notice", c.said); !strings.Contains(got, "host0: the agent of the node has not answered within 50ms, and is killed") {
+				t.Errorf("the user is told %q", got)
+			}
+			receive(t, "end of the agent", s.agent.ended)
+		})
+	}
+}
+
+// Only an agent of which a PE has the descriptors is waited for.
+func TestUnusedAgentIsNotAwaited(t *testing.T) {
+	c := startCluster(t, []App{shell(2, "true")}, []int{0, 1}, byAgent("deaf"))
+	began := time.Now()
+	if err := c.steps[0].FarFailed(FarFailure{PEs: []int{1}, End: ending.End{Signal: 9}}); err != nil {
+		t.Error(err)
+	}
+	if took := time.Since(began); took > hungAfter/2 {
+		t.Errorf("the news took %v", took)
+	}
+}
+
+// The agent is told of the death of a near PE before the lock of the table is released, and so no later than PEs.
+func TestAgentHearsOfNearDeath(t *testing.T) {
+	here, there, err := xunix.PacketPair()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = errors.Join(here.Close(), there.Close()) }()
+	a := &nodeAgent{line: here, runs: true, parts: []layout.NodePart{{Count: 1}, {First: 1, Count: 2}}}
+	j := newLocalJob([]App{{NPEs: 3}}, &Share{Name: "goshmem-a", Key: [16]byte{1}, Hosts: []string{"a", "b"}, Homes: []int{0, 1, 1}, Node: 1})
+	a.noteDeath(j, 2)
+	b := make([]byte, wire.AgentPacket)
+	n, err := xunix.RecvAtOnce(there, b)
+	var m wire.AgentDrop
+	if err == nil {
+		err = m.Parse(b[:n])
+	}
+	if want := (wire.AgentDrop{Node: 1, PE: 1}); err != nil || m != want || len(a.deaths) > 0 {
+		t.Errorf("the agent is told %+v, %v, want %+v", m, err, want)
+	}
+}
+
+// The loss of a node whose PEs had ended before is on the page of nodes with an agent, and PMIx clients do not hear of it.
+func TestLossAfterEnds(t *testing.T) {
+	c := startCluster(t, []App{shell(3, "sleep 1000")}, []int{0, 1, 1}, byAgent("serves"))
+	s := c.steps[0]
+	j := s.table.job(0)
+	view, err := failure.Attach(int(j.memory.page.File().Fd()), j.key, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, x := range []struct {
+		far  FarFailure
+		want map[int]failure.Cause
+	}{
+		{FarFailure{PEs: []int{1}, End: ending.End{Signal: 9, Unfinished: true}}, map[int]failure.Cause{1: failure.BySignal(9, false, false)}},
+		{FarFailure{PEs: []int{1}, NodeLost: true, Before: true}, map[int]failure.Cause{1: failure.Of(failure.NodeLost)}},
+		{FarFailure{PEs: []int{1, 2}, NodeLost: true, Before: true}, map[int]failure.Cause{1: failure.Of(failure.NodeLost), 2: failure.Of(failure.NodeLost)}},
+	} {
+		if err := s.FarFailed(x.far); err != nil {
+			t.Error(err)
+		}
+		for pe, cause := range x.want {
+			if f, ok := view.Failure(pe); !ok || f.Cause != cause || view.Epoch() != uint64(i+1) {
+				t.Errorf("news %d: the page has %+v in epoch %d, want %v in epoch %d", i, f, view.Epoch(), cause, i+1)
+			}
+		}
+	}
+	if err := s.FarFailed(FarFailure{PEs: []int{0}, NodeLost: true, Before: true}); err == nil {
+		t.Error("the loss of this node is accepted")
+	}
+}

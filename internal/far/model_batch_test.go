@@ -1,0 +1,157 @@
+package far
+
+import "errors"
+
+// The batched agent of the model goes through its blocks as package agent does: it takes all that is in Ready, reads all blocks
+// that it holds, and has one membarrier for the second looks at all blocks without anything new and for its bell.
+
+// The next access of the batched agent. It sleeps in agentAsleep.
+const (
+	batchTake = 100 + iota
+	batchRead
+	batchLeave
+	batchBarrier
+	batchLook
+	batchGoOn
+	batchGiveBack
+	batchTails
+)
+
+const mostHeld = modelPEs * modelBlocks
+
+// holding is a block that the batched agent holds.
+type holding struct{ pe, block, taken uint8 }
+
+// modelBatch is the registers of the batched agent.
+type modelBatch struct {
+	held, settling       [mostHeld]holding
+	holds, settles, next uint8 // next: position in held or settling
+	fresh                bool  // this pass has found something
+	found                bool  // the second looks have
+}
+
+// add puts a block at the end of held.
+func (b *modelBatch) add(h holding) error {
+	if b.holds == mostHeld {
+		return errors.New("the agent holds more blocks than there are")
+	}
+	b.held[b.holds] = h
+	b.holds++
+	return nil
+}
+
+// stepBatch makes the next access of the batched agent.
+func (m *protocol) stepBatch(s *modelState) error {
+	a, b := &s.agent, &s.batch
+	switch a.pc {
+	case agentLoop, batchTake:
+		b.fresh, b.found, b.next = false, false, 0
+		a.pc = batchRead
+		return m.takeAll(s)
+	case batchRead:
+		return m.readHeld(s)
+	case batchLeave:
+		if b.next < b.settles {
+			h := b.settling[b.next]
+			s.pes[h.pe].words[wordState+int(h.block)] = leaving
+			b.next++
+			return nil
+		}
+		if b.next, a.pc = 0, batchBarrier; !b.fresh {
+			s.bell = 1
+		}
+	case batchBarrier:
+		if !m.noBarrier {
+			s.barrier()
+		}
+		a.pc = batchLook
+	case batchLook:
+		if b.next == b.settles {
+			b.settles, b.settling = 0, [mostHeld]holding{}
+			if a.pc = batchTails; b.fresh {
+				a.pc = batchTake
+			}
+			return nil
+		}
+		h := b.settling[b.next]
+		if a.pc = batchGiveBack; s.pes[h.pe].words[wordFill+int(h.block)] != h.taken {
+			a.pc, b.found = batchGoOn, true
+		}
+	case batchGoOn, batchGiveBack:
+		return m.endLook(s)
+	case batchTails:
+		for i := range s.pes {
+			b.found = b.found || s.pes[i].words[wordTail] != a.taken[i]
+		}
+		if a.pc = agentAsleep; b.found {
+			a.pc, s.bell = batchTake, 0
+		}
+	}
+	return nil
+}
+
+// takeAll takes all that is in the Readys.
+func (m *protocol) takeAll(s *modelState) error {
+	a, b := &s.agent, &s.batch
+	for i := range s.pes {
+		p := &s.pes[i]
+		for ; a.taken[i] != p.words[wordTail]; a.taken[i]++ {
+			b.fresh = true
+			if err := b.add(holding{pe: uint8(i), block: p.words[wordReady+int(a.taken[i])%modelBlocks]}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// readHeld reads the next block that is held. One without anything new goes to settling.
+func (m *protocol) readHeld(s *modelState) error {
+	a, b := &s.agent, &s.batch
+	if b.next == b.holds {
+		b.next, a.pc = 0, batchLeave
+		return nil
+	}
+	h := &b.held[b.next]
+	p, k := &s.pes[h.pe], int(h.block)
+	if fill := p.words[wordFill+k]; fill != h.taken {
+		if fill < h.taken {
+			return errors.New("the fill of a block that is held has fallen")
+		}
+		b.fresh, h.taken = true, fill
+		b.next++
+		if first := p.words[wordFirst+k]; first != a.first[h.pe][k] {
+			a.first[h.pe][k], a.seen[h.pe][k] = first, 0
+		}
+		a.pe, a.block = h.pe, h.block
+		return m.send(s)
+	}
+	if b.settles == mostHeld {
+		return errors.New("the agent settles more blocks than there are")
+	}
+	b.settling[b.settles] = *h
+	b.settles++
+	copy(b.held[b.next:], b.held[b.next+1:])
+	b.holds--
+	b.held[b.holds] = holding{}
+	return nil
+}
+
+// endLook ends the second look at a block by the compare-and-swap.
+func (m *protocol) endLook(s *modelState) error {
+	a, b := &s.agent, &s.batch
+	h := b.settling[b.next]
+	state := &s.pes[h.pe].words[wordState+int(h.block)]
+	goOn := a.pc == batchGoOn
+	b.next++
+	a.pc = batchLook
+	if *state != leaving {
+		return nil
+	}
+	if !goOn {
+		*state = idle
+		return nil
+	}
+	*state = queued
+	return b.add(h)
+}

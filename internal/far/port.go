@@ -1,0 +1,189 @@
+package far
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/internal/wait"
+	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// Config is what a Port works with.
+type Config struct {
+	Wire  *layout.Wire   // the wire region of this PE
+	Base  unsafe.Pointer // this PE's segment
+	Size  uint64         // bytes of the segment
+	Agent *layout.Bell   // the agent's bell
+	Event int            // the agent's event descriptor
+	// Waiter waits on this PE's bell.
+	Waiter *wait.Waiter
+	// Home returns the node of a PE and the PE's index there.
+	Home  func(pe layout.PE) (node int, local layout.Local)
+	Nodes int // at most layout.WireNodes
+	// Dead returns an error that names the PE if the PE or its node is known to be dead, nil otherwise.
+	Dead func(pe layout.PE) error
+	// Lost returns an error if a node as a whole is known to be dead, nil otherwise. The agent has dropped the node
+	// before. If Lost is nil, no node is ever known to be lost, and waits for one end by their contexts alone.
+	//
+	//   - Dead and Lost must not call the Port, which may hold its lock.
+	Lost func(node int) error
+}
+
+// Port gives operations to the agent. A process has one Port for its job. Any goroutine may call its methods.
+type Port struct {
+	mu      wait.Lock
+	wire    *layout.Wire
+	streams []stream // by class*nodes + node
+	nodes   int
+	home    func(pe layout.PE) (int, layout.Local)
+	agent   *layout.Bell
+	event   int
+	locked  bool   // membarrier does not order the two sides: load the block's state after a locked instruction
+	tail    uint64 // Wire.Tail
+
+	segment segment
+	waiter  *wait.Waiter
+	deaths  deaths
+	pool    pool
+
+	slots     [layout.WireSlots]slot
+	freeSlots []uint16
+	pieces    uint32 // bit i: piece i is free
+	pendings  int    // slots that have a Pending
+	hungry    atomic.Int32
+}
+
+// New returns a Port. If an earlier Port of this process has used the region, the new one goes on where that one
+// stopped; the earlier one must not be used any more.
+func New(c Config) (*Port, error) {
+	switch {
+	case c.Wire == nil || c.Base == nil || c.Agent == nil || c.Waiter == nil || c.Home == nil || c.Dead == nil:
+		return nil, errors.New("far: Wire, Base, Agent, Waiter, Home or Dead is nil, want all of them")
+	case c.Nodes < 1 || c.Nodes > layout.WireNodes:
+		return nil, fmt.Errorf("far: %d nodes, want 1 to %d", c.Nodes, layout.WireNodes)
+	}
+	p := &Port{
+		wire: c.Wire, segment: segment{c.Base, c.Size}, agent: c.Agent, event: c.Event, waiter: c.Waiter, home: c.Home,
+		nodes: c.Nodes, streams: make([]stream, layout.WireClasses*c.Nodes), pieces: 1<<layout.WirePieces - 1,
+	}
+	for i := range p.streams {
+		class, node := i/c.Nodes, i%c.Nodes
+		p.streams[i] = stream{done: &c.Wire.Done[class][node], class: uint32(class), node: int32(node)}
+	}
+	p.deaths = deaths{c.Waiter.Epoch, c.Dead, c.Lost}
+	p.pool.wire, p.pool.deaths = c.Wire, &p.deaths
+	if !c.Waiter.Expedited() {
+		rma.AskLocked(c.Agent)
+	}
+	p.locked = atomic.LoadUint32(&c.Agent.Sleeping)&layout.BellAsk != 0
+	if err := p.resume(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// target is the PE of an operation.
+type target struct {
+	pe    layout.PE
+	node  int
+	local layout.Local
+}
+
+func (p *Port) target(pe layout.PE) target {
+	node, local := p.home(pe)
+	return target{pe, node, local}
+}
+
+// Touched names the nodes that a context has sent records to, and its last record there. The zero value is an empty one. The
+// operations of a Port add to it; Quiet empties it. It must be used with one Port. Operations may have nil in its place: no
+// Quiet then waits for them.
+type Touched struct {
+	last  []uint64 // by node: the number after the context's last record; 0: none since the last Quiet
+	nodes []int32  // the nodes whose last is not 0
+}
+
+// add notes a record. The caller holds the port's lock.
+func (t *Touched) add(node, nodes int, next uint64) {
+	if t == nil {
+		return
+	}
+	if t.last == nil {
+		t.last = make([]uint64, nodes)
+	}
+	if t.last[node] == 0 {
+		t.nodes = append(t.nodes, int32(node))
+	}
+	t.last[node] = next
+}
+
+// forget removes the node at position i of the list if its last record is still the given one.
+func (t *Touched) forget(i int, node int, last uint64) {
+	if t.last[node] != last || i >= len(t.nodes) || int(t.nodes[i]) != node {
+		return
+	}
+	t.last[node] = 0
+	end := len(t.nodes) - 1
+	t.nodes[i] = t.nodes[end]
+	t.nodes = t.nodes[:end]
+}
+
+// at returns entry i of the list.
+func (t *Touched) at(i int) (node int, last uint64, ok bool) {
+	if i >= len(t.nodes) {
+		return 0, 0, false
+	}
+	node = int(t.nodes[i])
+	return node, t.last[node], true
+}
+
+// Quiet returns when all records that t knows of are executed. The data of gets that t knows of is in place, and their
+// Pendings are done.
+//
+//   - Errors: those of lost nodes, which t then forgets; the cause of ctx; wait.ErrClosed. A dead PE on a living
+//     node is no error here: records to it count as executed.
+func (p *Port) Quiet(ctx context.Context, t *Touched) error { return p.quiet(ctx, t, -1) }
+
+// QuietPE is Quiet for the records to the node of a PE.
+func (p *Port) QuietPE(ctx context.Context, t *Touched, pe layout.PE) error {
+	return p.quiet(ctx, t, p.target(pe).node)
+}
+
+// quiet is Quiet for one node, or for all of them if only is negative. It visits the list from the end. Others may add to
+// the list and remove from it meanwhile: a removal moves an entry that this loop has visited, or a new one, to
+// a place that the loop may visit again.
+func (p *Port) quiet(ctx context.Context, t *Touched, only int) error {
+	if t == nil {
+		return nil
+	}
+	p.mu.Lock()
+	n := len(t.nodes)
+	p.mu.Unlock()
+	var failed error
+	for i := n - 1; i >= 0; i-- {
+		p.mu.Lock()
+		node, last, ok := t.at(i)
+		p.mu.Unlock()
+		if !ok || only >= 0 && node != only {
+			continue
+		}
+		s := &p.streams[node]
+		err := p.awaitNode(ctx, s, last)
+		if err != nil {
+			err = fmt.Errorf("quiet: %d of %d records to node %d are executed: %w", s.executed(), last, node, err)
+			if failed = errors.Join(failed, err); !isDeath(err) {
+				return failed
+			}
+		}
+		p.mu.Lock()
+		t.forget(i, node, last)
+		if p.pendings > 0 {
+			p.harvest()
+		}
+		p.mu.Unlock()
+	}
+	return failed
+}

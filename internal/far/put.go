@@ -1,0 +1,111 @@
+package far
+
+import (
+	"context"
+	"fmt"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/internal/agent/record"
+	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// A put of more than leastPut bytes may be cut: it begins in the open block if that has room for leastPut bytes, and
+// goes on in the next one.
+const leastPut = 512
+
+// Put copies n bytes from src to offset off of the PE's segment.
+//
+//   - Completion: src may change when Put returns; at the target after Quiet.
+//   - Order: behind all earlier operations of this PE on that node.
+func (p *Port) Put(ctx context.Context, t *Touched, pe layout.PE, off uint64, src unsafe.Pointer, n int) error {
+	to := p.target(pe)
+	for at := 0; at < n; {
+		s, body, err := p.begin(ctx, to, record.SizePut(min(n-at, leastPut)))
+		if err != nil {
+			return fmt.Errorf("put of %d bytes at offset %d of PE %d: %w", n, off, pe, err)
+		}
+		k := n - at
+		if room := layout.WireBody - len(body) - record.SizePut(0); k > room {
+			k = room // a multiple of 8, so no aligned element is cut
+		}
+		body, data := record.ReservePut(body, to.local, off+uint64(at), k)
+		if k == 8 { // one store, and no call of memmove
+			*(*uint64)(unsafe.Pointer(unsafe.SliceData(data))) = *(*uint64)(unsafe.Add(src, at))
+		} else {
+			copy(data, unsafe.Slice((*byte)(unsafe.Add(src, at)), k))
+		}
+		p.end(s, t, to, body)
+		at += k
+	}
+	return nil
+}
+
+// PutStrided copies n blocks of block elements of elem bytes from src to offset off of the PE's segment. Blocks begin
+// dstStride elements apart there, and srcStride elements apart in src.
+//
+//   - Arguments: block and n are at least 0, both strides at least block.
+//   - Completion, order: as Put. The order among the blocks is not fixed.
+func (p *Port) PutStrided(ctx context.Context, t *Touched, pe layout.PE, off uint64, src unsafe.Pointer, elem uintptr, dstStride, srcStride, block, n int) error {
+	size := block * int(elem)
+	if size <= 0 || n <= 0 {
+		return nil
+	}
+	if n == 1 || dstStride == block && srcStride == block {
+		return p.Put(ctx, t, pe, off, src, n*size)
+	}
+	step := uint64(dstStride) * uint64(elem)
+	if size > record.MaxPutStrided {
+		for i := range n {
+			if err := p.Put(ctx, t, pe, off+uint64(i)*step, unsafe.Add(src, i*srcStride*int(elem)), size); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	to := p.target(pe)
+	for i := 0; i < n; {
+		s, body, err := p.begin(ctx, to, record.SizePutStrided(min((n-i)*size, max(size, leastPut))))
+		if err != nil {
+			return fmt.Errorf("strided put of %d blocks of %d bytes at offset %d of PE %d: %w", n, size, off, pe, err)
+		}
+		k := min(n-i, (layout.WireBody-len(body)-record.SizePutStrided(0))/size)
+		body, data := record.ReservePutStrided(body, to.local, off+uint64(i)*step, record.Shape{Step: step, Block: uint64(size), N: uint64(k)})
+		rma.CopyStrided(unsafe.Pointer(unsafe.SliceData(data)), unsafe.Add(src, i*srcStride*int(elem)), elem, block, srcStride, block, k)
+		p.end(s, t, to, body)
+		i += k
+	}
+	return nil
+}
+
+// Signal sets the signal at offset off of the PE's segment to value, or adds value to it. It wakes a PE that waits for the
+// signal.
+//
+//   - Completion: at the target after Quiet.
+//   - Order: behind all earlier operations of this PE on that node, so a signal follows the put before it.
+func (p *Port) Signal(ctx context.Context, t *Touched, pe layout.PE, off, value uint64, add bool) error {
+	to := p.target(pe)
+	s, body, err := p.begin(ctx, to, record.SizeSignal)
+	if err != nil {
+		return fmt.Errorf("signal at offset %d of PE %d: %w", off, pe, err)
+	}
+	code := record.SignalSet
+	if add {
+		code = record.SignalAdd
+	}
+	p.end(s, t, to, record.AppendSignal(body, to.local, off, code, value))
+	return nil
+}
+
+// Update changes the word of width bytes (4 or 8) at offset off of the PE's segment atomically. It has no answer.
+//
+//   - Completion, order: as Put.
+func (p *Port) Update(ctx context.Context, t *Touched, pe layout.PE, off uint64, code record.AtomicCode, width int, operand, cond uint64) error {
+	to := p.target(pe)
+	s, body, err := p.begin(ctx, to, record.SizeAtomic)
+	if err != nil {
+		return fmt.Errorf("atomic operation at offset %d of PE %d: %w", off, pe, err)
+	}
+	p.end(s, t, to, record.AppendAtomic(body, to.local, off, record.CodeOf(code, width), operand, cond))
+	return nil
+}

@@ -1,0 +1,163 @@
+package shmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// After the death of a far PE, operations on it return an error that names it, those on other PEs work, and Quiet does
+// not wait for it. What was fetched before stays. Collectives of the world fail, and those of the node go on.
+func TestFarDeath(t *testing.T) {
+	f := newFarJob(t, 2, 2)
+	const victim = 3
+	objects := make([]Sym[int64], len(f.worlds))
+	locks := make([]Lock, len(f.worlds))
+	pendings := make([]Pending[int64], len(f.worlds))
+	f.each(t, func(w *World) (err error) {
+		if objects[w.MyPE()], err = Alloc[int64](w, 100); err != nil {
+			return err
+		}
+		for { // a lock whose home dies
+			l, err := NewLock(w)
+			if err != nil {
+				return err
+			}
+			if l.home == victim {
+				locks[w.MyPE()] = l
+				break
+			}
+		}
+		pendings[w.MyPE()], err = AtomicFetchAddNBI(w.Ctx(), objects[w.MyPE()].At(1), 1, victim)
+		return errors.Join(err, w.Barrier())
+	})
+	f.kill(victim)
+	f.each(t, func(w *World) error {
+		c, x := w.Ctx(), objects[w.MyPE()]
+		w.session.h.alertLayers()
+		if v, err := pendings[w.MyPE()].Wait(); err != nil || v < 0 || v > 3 {
+			return fmt.Errorf("a fetch before the death: %d, %w", v, err)
+		}
+		_, got := GetNBI(c, make([]int64, 1), x, victim)
+		_, fetched := AtomicFetch(c, x, victim)
+		for i, err := range []error{P(c, x, 1, victim), got, fetched, AtomicInc(c, x, victim), c.QuietPE(victim)} {
+			dead, is := errors.AsType[*PEError](err)
+			if !is || !slices.Equal(dead.PEs, []int{victim}) || !errors.Is(err, ErrPEDied) || !strings.Contains(err.Error(), "exited with status 3") {
+				return fmt.Errorf("operation %d on the dead PE: %w", i, err)
+			}
+		}
+		for pe := range victim {
+			if err := AtomicInc(c, x.At(2), pe); err != nil {
+				return err
+			}
+		}
+		if err := c.Quiet(); err != nil {
+			return fmt.Errorf("Quiet: %w", err)
+		}
+		if _, err := locks[w.MyPE()].Acquire(c); w.MyPE() < 2 && !errors.Is(err, ErrPEDied) {
+			return fmt.Errorf("a lock with a dead home on another node: %w", err)
+		}
+		err := w.Barrier()
+		dead, is := errors.AsType[*PEError](err)
+		if !is || !slices.Equal(dead.PEs, []int{victim}) {
+			return fmt.Errorf("Barrier: %w, want a PEError of PE %d", err, victim)
+		}
+		if _, err := Alloc[int64](w, 1); !errors.Is(err, ErrPEDied) {
+			return fmt.Errorf("Alloc: %w", err)
+		}
+		if w.MyPE() < 2 {
+			return w.Shared().Sync()
+		}
+		return nil
+	}, 0, 1, 2)
+	for pe := range victim {
+		if got := memory(f, objects[0], pe)[2]; got != 3 {
+			t.Errorf("PE %d was counted up to %d, want 3", pe, got)
+		}
+	}
+}
+
+// A death during a wait for another node ends it.
+func TestFarDeathInWait(t *testing.T) {
+	f := newFarJob(t, 1, 2)
+	f.each(t, func(w *World) error { return w.Barrier() })
+	errs := make(chan error, 2)
+	for pe := range 2 {
+		go func() { errs <- f.worlds[pe].Barrier() }()
+	}
+	for pe := range 2 {
+		for !f.asleep(pe) {
+			if t.Context().Err() != nil {
+				t.Fatal("the PEs do not sleep")
+			}
+		}
+	}
+	f.kill(2)
+	for range 2 {
+		dead, is := errors.AsType[*PEError](<-errs)
+		if !is || !slices.Equal(dead.PEs, []int{2}) {
+			t.Errorf("Barrier: %v, want a PEError of PE 2", dead)
+		}
+	}
+}
+
+// A context ends the wait for another node. The team is broken then, for all: PE 0 finds PE 1 in the first barrier, and
+// knows in the second one that PE 1 will not come.
+func TestFarContextEnds(t *testing.T) {
+	f := newFarJob(t, 1, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.worlds[1].With(ctx).Barrier(); !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "waiting for PE 0") {
+		t.Errorf("Barrier whose context has ended: %v", err)
+	}
+	f.each(t, func(w *World) error {
+		err := w.Barrier()
+		if err == nil && w.MyPE() == 0 {
+			err = w.Barrier()
+		}
+		if !errors.Is(err, ErrTeamBroken) {
+			return fmt.Errorf("Barrier of a broken team: %w", err)
+		}
+		return nil
+	})
+}
+
+// The error of a PE that died with its node names the node.
+func TestLostNode(t *testing.T) {
+	f := newFarJob(t, 1, 2)
+	for _, n := range f.nodes {
+		n.failures.PublishAll([]int{1, 2}, 1, failure.Of(failure.NodeLost), 0)
+	}
+	w := f.worlds[0]
+	x := Sym[int64]{off: layout.HeapOffset, n: 1, tag: w.session.h.emptyTag()}
+	if err := P(w.Ctx(), x, 1, 2); err == nil || err.Error() != "shmem.P: PE [2]: was on node 1, which is lost" || !errors.Is(err, failure.Of(failure.NodeLost)) {
+		t.Errorf("P on a lost node: %v", err)
+	}
+	if err := w.Barrier(); err == nil || err.Error() != "shmem.Barrier: PE [1 2]: PE 1 was on node 1, which is lost, PE 2 was on node 1, which is lost" {
+		t.Errorf("Barrier with a lost node: %v", err)
+	}
+}
+
+// Tolerant worlds of several nodes are refused, and locks in jobs that are too large for them.
+func TestFarLimits(t *testing.T) {
+	f := newFarJob(t, 1, 1)
+	if _, err := newWorld(f.worlds[0].session.h.job, ModeTolerant); err == nil || !strings.Contains(err.Error(), "want WorldMode(ModeStrict)") {
+		t.Errorf("a tolerant world on two nodes: %v", err)
+	}
+	h := &heap{npes: mostLockPEs + 1}
+	h.slots.Store(1)
+	w := &World{session: &session{h: h}}
+	_, made := NewLock(w)
+	_, at := LockAt(w, Sym[int64]{})
+	for _, err := range []error{made, at} {
+		if !errors.Is(err, ErrTooMany) || !strings.Contains(err.Error(), "lock in a job of 8193 PEs, want at most 8192") {
+			t.Errorf("lock in a job of %d PEs: %v", h.npes, err)
+		}
+	}
+}

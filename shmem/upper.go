@@ -1,0 +1,161 @@
+package shmem
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/coll/flat"
+	"github.com/goshmem/goshmem/internal/far"
+	"github.com/goshmem/goshmem/internal/job"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// upper is the collectives of a team whose PEs are on several nodes, as one PE calls them. Such a team is strict. The
+// errors are those of package coll, with numbers of the team.
+type upper interface {
+	member
+	Sync(ctx context.Context) error
+	Same(ctx context.Context, w coll.Words) (differs int, first, other coll.Words, err error)
+	// Gather gives mine, at most layout.UpperValue bytes and as many on all members, to all, and passes what the members
+	// in from give to take. differs is the lowest member whose w differs, or -1.
+	Gather(ctx context.Context, w coll.Words, mine []byte, from []int, take func(member int, data []byte)) (differs int, err error)
+	// Split makes teams of members, which all members of the new team list. A member that lists none gets nil.
+	Split(ctx context.Context, members []int, tolerant bool) (member, error)
+	Dissolve(ctx context.Context) error
+}
+
+// flatTeam is an upper by package flat.
+type flatTeam struct{ *flat.Team }
+
+// Sync returns when all members have called it.
+func (t flatTeam) Sync(ctx context.Context) error {
+	differs, _, _, err := t.Same(ctx, coll.Words{3: callSync})
+	if err == nil && differs >= 0 {
+		return &coll.OtherError{Member: differs}
+	}
+	return err
+}
+
+// Split makes teams of members.
+func (t flatTeam) Split(ctx context.Context, members []int, tolerant bool) (member, error) {
+	made, err := t.Team.Split(ctx, callSplitStrided, members, tolerant)
+	switch {
+	case made.Far != nil:
+		return flatTeam{made.Far}, err
+	case made.Near != nil:
+		return made.Near, err
+	}
+	return nil, err
+}
+
+// Dissolve is the last collective of the team.
+func (t flatTeam) Dissolve(ctx context.Context) error {
+	return t.Team.Dissolve(ctx, coll.Words{3: callDestroy})
+}
+
+// lines carries the lines of package flat as operations on other nodes.
+type lines struct {
+	far     *far.Port
+	touched *far.Touched
+}
+
+// Send puts data and then sets the word before it.
+func (l lines) Send(ctx context.Context, pe layout.PE, off uint64, data []byte, word uint64) error {
+	if len(data) > 0 {
+		if err := l.far.Put(ctx, l.touched, pe, off+8, unsafe.Pointer(&data[0]), len(data)); err != nil {
+			return err
+		}
+	}
+	return l.far.Signal(ctx, l.touched, pe, off, word, false)
+}
+
+// Get copies from an offset of a PE's segment.
+func (l lines) Get(ctx context.Context, pe layout.PE, off uint64, data []byte) error {
+	return l.far.Get(ctx, l.touched, pe, off, unsafe.Pointer(unsafe.SliceData(data)), len(data))
+}
+
+// Complete returns when all that was sent is there.
+func (l lines) Complete(ctx context.Context) error { return l.far.Quiet(ctx, l.touched) }
+
+// newFlatProcess returns the state of all teams of this PE that span nodes.
+func newFlatProcess(j *job.Job) *flat.Process {
+	words := j.Map.Wire(j.Local).Upper()
+	return flat.NewProcess(flat.Config{
+		Port:     lines{j.Far, new(far.Touched)},
+		Words:    words,
+		Offset:   uint64(uintptr(unsafe.Pointer(words)) - uintptr(j.Map.Segment(j.Local))),
+		Waiter:   j.Waiter,
+		Failures: j.Failures,
+		Dead:     j.IsDead,
+		Near: func(pe layout.PE) *layout.Upper {
+			if i, near := j.Place.Local(pe); near {
+				return j.Map.Wire(i).Upper()
+			}
+			return nil
+		},
+		Node: func(pe layout.PE) (int, error) {
+			if pe < 0 || int(pe) >= j.NPEs {
+				return 0, fmt.Errorf("PE %d, want 0 to %d", pe, j.NPEs-1)
+			}
+			node, _ := j.Home(pe)
+			return node, nil
+		},
+	})
+}
+
+// newWorldTeam returns this PE's side of the team of all PEs. part is the team of those on this node.
+func newWorldTeam(j *job.Job, p *flat.Process, part *coll.Team) (member, error) {
+	if p == nil {
+		return part, nil
+	}
+	pes := make([]layout.PE, j.NPEs)
+	for i := range pes {
+		pes[i] = layout.PE(i)
+	}
+	t, err := flat.New(p, part, pes)
+	if err != nil {
+		return nil, err
+	}
+	return flatTeam{t}, nil
+}
+
+// checkNodes checks that a world of a mode is possible in job j.
+func checkNodes(j *job.Job, mode Mode) error {
+	switch {
+	case j.Place.Nodes == 1:
+		return nil
+	case j.Far == nil || j.Home == nil || j.Map.Wire(j.Local) == nil:
+		if j.NoAgent != "" {
+			return fmt.Errorf("%w: this node has no agent: %s", j.Place.RequireOneNode(), j.NoAgent)
+		}
+		return fmt.Errorf("%w: this node has no agent", j.Place.RequireOneNode())
+	case mode == ModeTolerant:
+		return errors.New("ModeTolerant in a job of several nodes, which is not possible yet, want WorldMode(ModeStrict)")
+	}
+	return nil
+}
+
+// spans reports whether PEs of the world are on several nodes.
+func (h *heap) spans(s *numbers) bool {
+	if h.far == nil || s.n == 0 {
+		return false
+	}
+	first, _ := h.job.Home(s.pe(0))
+	for i := range s.n {
+		if node, _ := h.job.Home(s.pe(i)); node != first {
+			return true
+		}
+	}
+	return false
+}
+
+// checkNear returns an error for calls that a team whose PEs are on several nodes does not have yet.
+func (t *Team) checkNear(op string) error {
+	if t.upper == nil {
+		return nil
+	}
+	return usage(op, ErrArgument, "the team has PEs on several nodes, where %s is missing yet: want a team of PEs of one node, such as World.Shared, or one-sided operations with Team.Sync", op)
+}

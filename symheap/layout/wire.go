@@ -1,0 +1,77 @@
+package layout
+
+// What a PE and the agent of its node tell each other about operations on PEs of other nodes lies in the PE's segment,
+// behind the heap, in jobs of several nodes (RegionWire).
+const (
+	RegionWire = 3
+
+	WireSize      = 4 << 20 // bytes of the region
+	WireNodes     = 1024    // nodes that a job with agents can have
+	WireClasses   = 2       // streams from a PE to a node: one-sided operations, messages
+	WireBlocks    = 256     // of a PE
+	WireBlockSize = 4096
+	WireBody      = WireBlockSize - 64 // bytes of records in a block
+	WireSlots     = 256                // answers that a PE may wait for
+	WireRoom      = 2048               // bytes of data for each slot
+	WirePieces    = 8                  // buffers for long data that go to private memory
+	WirePiece     = 64 << 10
+)
+
+// Classes of streams.
+const (
+	ClassOneSided = iota
+	ClassMessage
+)
+
+// Block holds records of one stream. The PE fills it from the start; the agent sends what is there, and keeps it until
+// the far agent has executed all of it.
+type Block struct {
+	Node   uint32 // the PE; before the block's first Fill
+	Class  uint32 // the PE; as Node
+	Fill   uint32 // bytes of Body that hold whole records; the PE (release), after the records
+	State  uint32 // BlockIdle, BlockQueued, BlockLeaving; the PE by compare-and-swap, the agent to BlockLeaving by a store
+	First  uint64 // number of the block's first record in its stream; the PE, as Node
+	Closed uint32 // 1: no record will be added; the PE (release), after the last Fill
+	_      uint32
+	_      [32]byte
+	Body   [WireBody]byte
+}
+
+// States of a block.
+const (
+	BlockIdle    = iota // the agent does not look at the block
+	BlockQueued         // the block's number is in Ready, or the agent is at it
+	BlockLeaving        // the agent looks at Fill once more, and changes the state by compare-and-swap
+)
+
+// Slot is where the agent says that the answer to a request is there.
+type Slot struct {
+	Seq    uint64 // number of the request in its stream plus 1; the agent (release), after all else
+	Status uint32 // see internal/agent/record; the agent
+	_      uint32
+	Value  uint64 // of atomic operations that fetch; the agent
+	_      [40]byte
+}
+
+// Wire is the region.
+type Wire struct {
+	Tail   uint64 // block numbers put into Ready so far; the PE (release), after the number
+	_      [56]byte
+	Ready  [WireBlocks]uint32 // number i at i % WireBlocks; a block is in it once at most, so it never overflows
+	Done   [WireClasses][WireNodes]uint64
+	Slots  [WireSlots]Slot
+	Rooms  [WireSlots][WireRoom]byte
+	Pieces [WirePieces][WirePiece]byte
+	_      [4096]byte
+	Blocks [WireBlocks]Block
+}
+
+// AgentPage is a file of its own, which the agent and the PEs of its node map.
+type AgentPage struct {
+	Bell  Bell // the agent's: PEs that find it asleep write to the agent's event descriptor
+	_     [4096 - 64]byte
+	Parts [WireNodes]NodePart // by node: the PEs that it has; the step, before it hands the file out
+}
+
+// NodePart is the PEs of a node, which have consecutive numbers. A node without PEs has Count 0.
+type NodePart struct{ First, Count uint32 }
