@@ -62,6 +62,14 @@ var (
 	currentWorld *World     // the World of this process, from Init to the last Finalize
 )
 
+// warnStrict says that the world is strict although the program may expect another one: under --recover on several nodes.
+func (c *config) warnStrict(j *job.Job) {
+	if c.mode == ModeDefault && j.Recover && j.Place.Nodes > 1 {
+		fmt.Fprintf(os.Stderr, "shmem.Init: the job has %d nodes, and tolerant teams between nodes are missing yet: after a death, the collectives "+
+			"of all PEs fail with an error that names the dead PE, and one-sided operations go on. WorldMode(ModeStrict) says that this is meant\n", j.Place.Nodes)
+	}
+}
+
 // Init makes the process a PE of its job and returns when all PEs have called it. If oshrun has not started the
 // program, the job is this process alone.
 //
@@ -107,6 +115,7 @@ func Init(opts ...Option) (*World, error) {
 	w.session.level = cfg.level
 	if j.PE == 0 {
 		printInfo()
+		cfg.warnStrict(j)
 	}
 	currentWorld = w
 	currentHeap.Store(w.session.h)
@@ -250,6 +259,8 @@ func (w *World) Finalize() error {
 	}
 	if err == nil {
 		err = team.sync("Finalize")
+	} else if !finalizeIgnores(err) {
+		err = team.conclude("Finalize", err)
 	}
 	if why != "" && errors.Is(err, context.DeadlineExceeded) {
 		err = unwindingError("Finalize", why)
@@ -382,7 +393,7 @@ func (w *World) Barrier() error {
 		return err
 	}
 	if err := w.ctx.Quiet(); err != nil {
-		return err
+		return w.team.conclude("Barrier", err)
 	}
 	return w.team.sync("Barrier")
 }
