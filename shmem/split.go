@@ -30,7 +30,7 @@ func (t *Team) SplitStrided(start, stride, size int, cfg *TeamConfig) (*Team, er
 		return nil, err
 	}
 	part := triplet{start, stride, size}
-	if err := t.checkConfig(op, &c, part); err != nil {
+	if err := c.check(op, t, part); err != nil {
 		return nil, err
 	}
 	return t.makeTeam(op, c, part)
@@ -80,9 +80,9 @@ func (t *Team) Split2D(xrange int, cx, cy *TeamConfig) (x, y *Team, err error) {
 		return nil, nil, usage(op, ErrArgument, "rows of %d PEs, want 1 or more", xrange)
 	}
 	rows, columns := grid(t.NPEs(), xrange)
-	err = t.checkConfig(op, &row, rows...)
+	err = row.check(op, t, rows...)
 	if err == nil {
-		err = t.checkConfig(op, &column, columns...)
+		err = column.check(op, t, columns...)
 	}
 	if err == nil {
 		x, err = t.makeTeam(op, row, rows[t.me/len(columns)])
@@ -177,9 +177,9 @@ func (c configWord) String() string {
 	return Mode(c).String()
 }
 
-// checkConfig checks the configuration of the new teams of a call, which are parts of this one. All PEs check all of
-// them, also those that they are not in, so that they get the same error.
-func (t *Team) checkConfig(op string, c *TeamConfig, parts ...triplet) error {
+// check checks the configuration of the new teams of a call, which are parts of t. All PEs check all of them, also those
+// that they are not in, so that they get the same error.
+func (c *TeamConfig) check(op string, t *Team, parts ...triplet) error {
 	if c.Mode > ModeStrict {
 		return usage(op, ErrArgument, "mode %d, want ModeDefault, ModeTolerant or ModeStrict", c.Mode)
 	}

@@ -376,7 +376,11 @@ func (t *Team) publicError(op string, err error) error {
 		t.h.alertLayers()
 		pes := t.group.worldPEs(dead.Members)
 		slices.Sort(pes)
-		return t.h.errorOfDead(op, pes)
+		err := t.h.errorOfDead(op, pes)
+		if died, is := errors.AsType[*diedError](err); is && t.upper != nil && t.h.strictByDefault {
+			died.hint = strictHint
+		}
+		return err
 	}
 	if gone, ok := errors.AsType[*coll.LeftError](err); ok {
 		return &PEError{PEs: []int{int(t.group.pe(gone.Member))}, Op: op, Err: ErrPEFinalized}

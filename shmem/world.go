@@ -62,14 +62,6 @@ var (
 	currentWorld *World     // the World of this process, from Init to the last Finalize
 )
 
-// warnStrict says that the world is strict although the program may expect another one: under --recover on several nodes.
-func (c *config) warnStrict(j *job.Job) {
-	if c.mode == ModeDefault && j.Recover && j.Place.Nodes > 1 {
-		fmt.Fprintf(os.Stderr, "shmem.Init: the job has %d nodes, and tolerant teams between nodes are missing yet: after a death, the collectives "+
-			"of all PEs fail with an error that names the dead PE, and one-sided operations go on. WorldMode(ModeStrict) says that this is meant\n", j.Place.Nodes)
-	}
-}
-
 // Init makes the process a PE of its job and returns when all PEs have called it. If oshrun has not started the
 // program, the job is this process alone.
 //
@@ -113,9 +105,9 @@ func Init(opts ...Option) (*World, error) {
 		return nil, errors.Join(initError(err), j.Release(context.Background()))
 	}
 	w.session.level = cfg.level
+	w.session.h.strictByDefault = cfg.mode == ModeDefault && j.Place.Nodes > 1
 	if j.PE == 0 {
 		printInfo()
-		cfg.warnStrict(j)
 	}
 	currentWorld = w
 	currentHeap.Store(w.session.h)
