@@ -37,6 +37,7 @@
 //	33856       512 Ki   Rooms[256][2048]        agent           owner
 //	558144      512 Ki   Pieces[8][65536]        agent           owner
 //	1086528     1 Mi     Blocks[256]             see below       agent
+//	2621440     1096 Ki  Upper                   see Upper       see Upper
 //
 // An agent's page is a memfd of its own, which the PEs of its node map.
 //
