@@ -80,6 +80,7 @@ func (p *Port) Fetch(ctx context.Context, t *Touched, pe layout.PE, off uint64, 
 		var s *stream
 		var body []byte
 		if s, body, err = p.begin(ctx, to, record.SizeAtomicFetch); err == nil {
+			*p.begun++
 			p.slots[k].number, p.slots[k].sent = s.next, true
 			p.end(s, t, to, record.AppendAtomicFetch(body, to.local, off, record.CodeOf(code, width), operand, cond, uint64(k)))
 			err = p.awaitAnswer(ctx, k, to)
@@ -179,6 +180,9 @@ func (x *transfer) request(ctx context.Context, k, at, n int) error {
 	s, body, err := p.begin(ctx, x.to, size)
 	if err != nil {
 		return err
+	}
+	if at == 0 {
+		*p.begun++
 	}
 	p.slots[k].number, p.slots[k].sent = s.next, true
 	if x.strided {

@@ -76,7 +76,8 @@ func (j *Job) startFar(a *agentLine) (err error) {
 	j.agent, j.Home = a, a.home
 	j.Far, err = far.New(far.Config{
 		Wire: j.Map.Wire(j.Local), Base: j.Map.Segment(j.Local), Size: j.Map.Size(), Agent: &a.page.Bell, Event: a.event,
-		Waiter: j.Waiter, Home: a.home, Nodes: len(a.page.Parts), Dead: j.deathOf, Lost: j.lossOf,
+		Operations: &a.page.Traffic[j.Local].Operations,
+		Waiter:     j.Waiter, Home: a.home, Nodes: len(a.page.Parts), Dead: j.deathOf, Lost: j.lossOf,
 	})
 	return err
 }
