@@ -33,6 +33,9 @@ func NewClient(nodes int) *Client { return &Client{peers: make([]peer, nodes)} }
 // IsOpen reports whether there is a socket to a node.
 func (c *Client) IsOpen(node int) bool { return c.peers[node].open }
 
+// IsBusy reports whether a request is under way to a node.
+func (c *Client) IsBusy(node int) bool { return c.peers[node].busy }
+
 // Asked returns the node to which a socket was asked for.
 func (c *Client) Asked() (node int, ok bool) { return c.asked - 1, c.asked > 0 }
 
