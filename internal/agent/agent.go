@@ -104,11 +104,11 @@ func Run(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	return a.run()
+	return a.Run()
 }
 
-// run is Run for an agent that is there.
-func (a *Agent) run() error {
+// Run serves until Orders, or the transport, returns an error.
+func (a *Agent) Run() error {
 	if a.express != nil {
 		defer a.express.close()
 	}

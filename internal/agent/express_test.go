@@ -14,6 +14,7 @@ import (
 	"github.com/goshmem/goshmem/internal/agent/record"
 	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/symheap/layout"
+	"github.com/goshmem/goshmem/transport"
 )
 
 // watched is an agent's part in express sockets, with faults. Only the goroutine of the agent uses it, except for served.
@@ -120,71 +121,108 @@ func TestExpressOrder(t *testing.T) {
 }
 
 // Fetch-adds take place exactly once while express sockets are lost at random, before and after a request is executed, and
-// connections of agents are cut.
+// connections of agents are cut. The values of all fetches of a word are 0, 1, 2, ...
 func TestExpressExactlyOnce(t *testing.T) {
-	nodes := startNodes(t, 3)
-	rng := rand.New(rand.NewPCG(1, 17))
-	lossy := func(bool) bool { return rng.IntN(40) == 0 }
+	const nodeCount, goroutines, rounds = 3, 2, 500 // one of the goroutines of a PE finds the socket busy
+	const pes = nodeCount * nearPEs
+	nodes := startNodes(t, nodeCount)
 	var watches []*watched
-	for _, n := range nodes {
+	for i, n := range nodes {
 		n.do(func(a *Agent) { a.cfg.Log = nil })
+		rng := rand.New(rand.NewPCG(uint64(i), 17))
+		watches = append(watches, n.watch(func(bool) bool { return rng.IntN(60) == 0 }))
 	}
-	seed := uint64(0)
-	for _, n := range nodes {
-		seed++
-		own := rand.New(rand.NewPCG(seed, 17))
-		watches = append(watches, n.watch(func(bool) bool { return own.IntN(40) == 0 }))
-	}
-	_ = lossy
-	const rounds = 3000
 	var wg sync.WaitGroup
-	seen := make([][]uint64, len(nodes)*nearPEs)
-	for pe := range len(nodes) * nearPEs {
+	var values [pes][rounds * goroutines * pes]atomic.Int32 // by word and value: how many fetches have returned it
+	for pe := range pes {
 		p := nodes[pe/nearPEs].ports[pe%nearPEs]
-		for range 2 { // goroutines of a PE: one of them finds the socket busy
+		for range goroutines {
 			wg.Go(func() {
 				for i := range rounds {
-					to := layout.PE((pe/nearPEs*nearPEs + nearPEs + i%((len(nodes)-1)*nearPEs)) % (len(nodes) * nearPEs))
-					if _, err := p.Fetch(t.Context(), nil, to, layout.HeapOffset, record.AtomicAdd, 8, 1, 0); err != nil {
-						t.Errorf("PE %d, round %d: %v", pe, i, err)
+					to := (pe/nearPEs*nearPEs + nearPEs + i%(pes-nearPEs)) % pes // of another node
+					old, err := p.Fetch(t.Context(), nil, layout.PE(to), layout.HeapOffset, record.AtomicAdd, 8, 1, 0)
+					if err != nil || old >= uint64(len(values[to])) {
+						t.Errorf("PE %d, round %d: %d, %v", pe, i, old, err)
 						return
 					}
+					values[to][old].Add(1)
 				}
 			})
 		}
 	}
-	cuts := make(chan struct{})
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		for i := 0; ; i++ {
-			select {
-			case <-cuts:
-				return
-			case <-time.After(20 * time.Millisecond):
-				n := nodes[i%len(nodes)]
-				n.do(func(a *Agent) { n.transport.Cut((n.index+1)%len(nodes), 0, errCut) })
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go cutConnections(nodes, stop, stopped)
+	wg.Wait()
+	close(stop)
+	<-stopped
+	total, served := uint64(0), int64(0)
+	for pe := range pes {
+		n := atomic.LoadUint64(nodes[pe/nearPEs].at(layout.Local(pe%nearPEs), 0))
+		total += n
+		for v := range values[pe] {
+			if got := values[pe][v].Load(); got != 1 && uint64(v) < n || got != 0 && uint64(v) >= n {
+				t.Errorf("%d fetches of PE %d return %d; its word is %d", got, pe, v, n)
 			}
 		}
-	}()
-	wg.Wait()
-	close(cuts)
-	<-ended
-	_ = seen
-	var total uint64
-	for _, n := range nodes {
-		for i := range layout.Local(nearPEs) {
-			total += atomic.LoadUint64(n.at(i, 0))
-		}
 	}
-	if want := uint64(len(nodes) * nearPEs * 2 * rounds); total != want {
-		t.Errorf("the words add up to %d, want %d: each fetch-add once", total, want)
-	}
-	served := int64(0)
 	for _, w := range watches {
 		served += w.served.Load()
 	}
-	if served < rounds {
+	if want := uint64(pes * goroutines * rounds); total != want {
+		t.Errorf("the words add up to %d, want %d", total, want)
+	}
+	if served < pes {
 		t.Errorf("only %d requests went by express sockets", served)
+	}
+}
+
+// cutConnections cuts connections of agents, one every few milliseconds, until stop is closed.
+func cutConnections(nodes []*testNode, stop <-chan struct{}, stopped chan<- struct{}) {
+	defer close(stopped)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-stop:
+			return
+		case <-tick.C:
+			n := nodes[i%len(nodes)]
+			n.do(func(*Agent) { n.transport.Cut((n.index+1)%len(nodes), transport.Out, errCut) })
+		}
+	}
+}
+
+// When an agent has carried out the order that a PE or a node is dead, nothing of it is executed any more, by no socket, and
+// none is opened. Other PEs keep theirs.
+func TestExpressDrops(t *testing.T) {
+	for name, drop := range map[string]func(a *Agent){
+		"PE":   func(a *Agent) { a.DropPE(0, 0) },
+		"node": func(a *Agent) { a.DropNode(0) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			nodes := startNodes(t, 2)
+			w := nodes[1].watch(nil)
+			p := nodes[0].ports[0]
+			awaitExpress(t, p, 2, w)
+			nodes[1].do(drop)
+			before := w.served.Load()
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			word := atomic.LoadUint64(nodes[1].at(0, 0))
+			for ctx.Err() == nil { // the PE does not know that it is dead
+				_, _ = p.Fetch(ctx, nil, 2, layout.HeapOffset, record.AtomicAdd, 8, 1, 0)
+			}
+			if n := w.served.Load() - before; n != 0 {
+				t.Errorf("%d requests of the dead PE were served", n)
+			}
+			if now := atomic.LoadUint64(nodes[1].at(0, 0)); now != word {
+				t.Errorf("the word of PE 2 was %d at the death, and is %d", word, now)
+			}
+			nodes[1].do(func(a *Agent) {
+				if _, v := w.Admit(express.Caller{Node: 0, Local: 0, Incarnation: 1}, 1); v != express.Gone {
+					t.Errorf("a new socket: verdict %d, want %d", v, express.Gone)
+				}
+			})
+		})
 	}
 }

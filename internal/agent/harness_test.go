@@ -159,7 +159,7 @@ func (n *testNode) run(t *testing.T, nodes int) {
 	n.prepare(t, nodes)
 	go func() {
 		runtime.LockOSThread()
-		n.ended <- n.agent.run()
+		n.ended <- n.agent.Run()
 	}()
 	t.Cleanup(func() {
 		n.stop.Store(true)

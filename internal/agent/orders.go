@@ -40,7 +40,7 @@ func serveNode(line *os.File, cfg Config, key [32]byte, listen netip.AddrPort) e
 	if err := t.Watch(int(line.Fd())); err != nil {
 		return err
 	}
-	return a.run()
+	return a.Run()
 }
 
 // orders takes what the daemon says while the agent runs.

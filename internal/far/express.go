@@ -156,6 +156,21 @@ func (p *Port) endTrip(x *expressTrip, lost bool) {
 	}
 }
 
+// ExpressSockets returns how many express sockets this PE has.
+func (p *Port) ExpressSockets() (n int) {
+	if p.express == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.express.sockets {
+		if s != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // Close closes the express sockets. Requests under way close theirs when they end. The Port must not be used for anything
 // but waits afterwards.
 func (p *Port) Close() {
