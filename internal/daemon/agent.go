@@ -264,6 +264,21 @@ func (a *nodeAgent) lend() (fds []int, lack error) {
 	return []int{int(a.page.Fd()), int(a.event.Fd())}, nil
 }
 
+// giveLine makes a line between a PE of the first job and the agent (package wire), and returns the PE's end, which the
+// caller closes.
+func (a *nodeAgent) giveLine(local int) (*os.File, error) {
+	here, there, err := xunix.PacketPair()
+	if err != nil {
+		return nil, fmt.Errorf("line of a PE to its agent: %w", err)
+	}
+	message := wire.AgentLine{PE: local}
+	err = a.tell(message.Append(nil), time.Now().Add(a.hungAfter), int(there.Fd()))
+	if err = errors.Join(err, there.Close()); err != nil {
+		return nil, errors.Join(err, here.Close())
+	}
+	return here, nil
+}
+
 // kill kills the process, if it was started.
 func (a *nodeAgent) kill() {
 	a.mu.Lock()

@@ -101,7 +101,12 @@ func (p *Port) awaitAnswer(ctx context.Context, k int, to target) error {
 
 // judge returns the error that an answer says.
 func (p *Port) judge(k int, to target) error {
-	switch status := record.Status(p.wire.Slots[k].Status); status {
+	return p.judgeStatus(record.Status(p.wire.Slots[k].Status), to)
+}
+
+// judgeStatus returns the error that the status of an answer says.
+func (p *Port) judgeStatus(status record.Status, to target) error {
+	switch status {
 	case record.StatusOK:
 		return nil
 	case record.StatusDead:
