@@ -19,6 +19,7 @@ import (
 type expressDesk struct {
 	agent   *Agent
 	network *tcp.Transport
+	door    *tcp.ExpressDoor
 	server  *express.Server
 	lines   []line // by local index
 	request express.Request
@@ -40,7 +41,7 @@ func (a *Agent) startExpress(t *tcp.Transport) {
 	}
 	d.reply = make([]byte, 0, express.MaxReply)
 	a.express = d
-	t.SetExpress(d)
+	d.door = tcp.ServeExpress(t, d)
 }
 
 // SetLine gives the agent its end of a PE's line, which it closes. The line takes the place of an earlier one.
@@ -112,7 +113,7 @@ func (d *expressDesk) hear(pe layout.Local) {
 	}
 	l.asked = true
 	c := express.Caller{Node: int(ask.Node), Local: pe, Incarnation: d.agent.cfg.Incarnation}
-	if err := d.network.DialExpress(c); err != nil {
+	if err := d.door.Dial(c); err != nil {
 		d.Dialed(c, -1, 0, err)
 	}
 }
@@ -142,7 +143,7 @@ func (d *expressDesk) Dialed(c express.Caller, fd int, last uint64, err error) {
 func (d *expressDesk) Admit(c express.Caller, id uint64) (last uint64, v express.Verdict) {
 	last, old, v := d.server.Admit(c, id)
 	if old != 0 {
-		d.network.CloseExpress(old)
+		d.door.Close(old)
 	}
 	return last, v
 }
@@ -183,14 +184,14 @@ func (d *expressDesk) refuse(c express.Caller, err error) error {
 // dropPE closes what a dead PE of another node has here.
 func (d *expressDesk) dropPE(node int, pe layout.Local) {
 	if socket := d.server.DropPE(express.Caller{Node: node, Local: pe, Incarnation: d.agent.cfg.Incarnation}); socket != 0 {
-		d.network.CloseExpress(socket)
+		d.door.Close(socket)
 	}
 }
 
 // dropNode closes what a lost node has here.
 func (d *expressDesk) dropNode(node int) {
 	for _, socket := range d.server.DropNode(node) {
-		d.network.CloseExpress(socket)
+		d.door.Close(socket)
 	}
 }
 

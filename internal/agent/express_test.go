@@ -15,6 +15,7 @@ import (
 	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/symheap/layout"
 	"github.com/goshmem/goshmem/transport"
+	"github.com/goshmem/goshmem/transport/tcp"
 )
 
 // watched is an agent's part in express sockets, with faults. Only the goroutine of the agent uses it, except for served.
@@ -43,7 +44,7 @@ func (w *watched) Take(c express.Caller, id uint64, request []byte) ([]byte, err
 // watch puts a watched in the place of the agent's part.
 func (n *testNode) watch(fault func(bool) bool) *watched {
 	w := &watched{expressDesk: n.agent.express, fault: fault}
-	n.do(func(*Agent) { n.transport.SetExpress(w) })
+	n.do(func(*Agent) { w.door = tcp.ServeExpress(n.transport, w) })
 	return w
 }
 

@@ -25,6 +25,7 @@ const (
 // expressSockets is the express sockets of this PE (package express). The Port's lock guards it, except for the buffers of
 // a socket that is busy, which belong to its request.
 type expressSockets struct {
+	p           *Port
 	line        int    // to the agent; -1: it has failed, and no further sockets are to be had
 	node        int    // of this PE
 	local       uint16 // its index there
@@ -50,14 +51,14 @@ type expressTrip struct {
 	number uint64
 }
 
-// beginTrip begins a round trip to a PE: it takes the socket to the node if there is one, it is free, and nothing of this PE
+// begin begins a round trip to a PE: it takes the socket to the node if there is one, it is free, and nothing of this PE
 // is under way to the node. Otherwise the trip goes through the agent.
-func (p *Port) beginTrip(to target) (x expressTrip, ok bool, err error) {
+func (e *expressSockets) begin(to target) (x expressTrip, ok bool, err error) {
+	p := e.p
 	x.to, x.seen = to, p.waiter.Epoch()
 	if err := p.deaths.gone(to); err != nil {
 		return x, false, err
 	}
-	e := p.express
 	s := &p.streams[to.node]
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,11 +145,10 @@ func (e *expressSockets) close(node int) {
 	e.sockets[node] = nil
 }
 
-// endTrip gives the socket back, or closes it if it is lost.
-func (p *Port) endTrip(x *expressTrip, lost bool) {
-	e := p.express
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// end gives the socket back, or closes it if it is lost.
+func (e *expressSockets) end(x *expressTrip, lost bool) {
+	e.p.mu.Lock()
+	defer e.p.mu.Unlock()
 	e.client.End(x.to.node)
 	if !lost {
 		*p.begun++ // a lost one is counted where it is repeated
@@ -198,7 +198,7 @@ var errLost = errors.New("express socket lost")
 // exchange sends the request and waits for the reply to one for n bytes, or for a value if n is 0.
 //
 //   - Errors: errLost; *DeadError; the cause of ctx; wait.ErrClosed. The socket is of no use afterwards.
-func (p *Port) exchange(ctx context.Context, x *expressTrip, request []byte, n int) (r express.Reply, err error) {
+func (e *expressSockets) exchange(ctx context.Context, x *expressTrip, request []byte, n int) (r express.Reply, err error) {
 	s := &x.wait
 	*s = wait.Socket{
 		FD: x.fd, Buf: x.reply[:express.ReplyHeader+n], Least: express.ReplyHeader, Peer: int32(x.to.pe) + 1, Seen: x.seen,
@@ -207,7 +207,7 @@ func (p *Port) exchange(ctx context.Context, x *expressTrip, request []byte, n i
 	if xunix.SendSocket(x.fd, request) != nil {
 		return r, errLost
 	}
-	for err = p.receive(ctx, x); err == nil; err = p.receive(ctx, x) {
+	for err = e.receive(ctx, x); err == nil; err = e.receive(ctx, x) {
 		if r.Parse(s.Buf[:s.Got], x.number, n) != nil {
 			return r, errLost // not what an agent says
 		}
@@ -219,7 +219,8 @@ func (p *Port) exchange(ctx context.Context, x *expressTrip, request []byte, n i
 }
 
 // receive waits until as much of the reply has come as is wanted, or the target is dead.
-func (p *Port) receive(ctx context.Context, x *expressTrip) error {
+func (e *expressSockets) receive(ctx context.Context, x *expressTrip) error {
+	p := e.p
 	for {
 		err := p.waiter.Receive(&x.wait, ctx)
 		switch {
@@ -238,56 +239,57 @@ func (p *Port) receive(ctx context.Context, x *expressTrip) error {
 	}
 }
 
-// getExpress gets n bytes, at most express.MaxData, by the express socket to the node. It returns false if the get has to
+// get gets n bytes, at most express.MaxData, by the express socket to the node. It returns false if the get has to
 // go through the agent.
-func (p *Port) getExpress(ctx context.Context, to target, off uint64, dst unsafe.Pointer, n int) (done bool, err error) {
-	x, ok, err := p.beginTrip(to)
+func (e *expressSockets) get(ctx context.Context, to target, off uint64, dst unsafe.Pointer, n int) (done bool, err error) {
+	x, ok, err := e.begin(to)
 	if !ok || err != nil {
 		return err != nil, err
 	}
-	request := express.AppendGet(x.request[:0], p.express.caller(), x.number, to.local, off, n)
-	r, err := p.exchange(ctx, &x, request, n)
+	request := express.AppendGet(x.request[:0], e.caller(), x.number, to.local, off, n)
+	r, err := e.exchange(ctx, &x, request, n)
 	if err == nil {
 		copy(unsafe.Slice((*byte)(dst), r.Bytes), x.reply[express.ReplyHeader:])
 	}
-	p.endTrip(&x, err != nil)
+	e.end(&x, err != nil)
 	switch {
 	case errors.Is(err, errLost): // a get may be read twice
 		return false, nil
 	case err != nil:
 		return true, err
 	default:
-		return true, p.judgeStatus(r.Status, to)
+		return true, e.p.deaths.judge(r.Status, to)
 	}
 }
 
-// fetchExpress is getExpress for an atomic operation. If it returns false, number is 0, or that of the request that may
+// fetch is get for an atomic operation. If it returns false, number is 0, or that of the request that may
 // have been executed: it has to be repeated as OpFetchOnce.
-func (p *Port) fetchExpress(ctx context.Context, t *Touched, to target, off uint64, code uint8, operand, cond uint64) (old, number uint64, done bool, err error) {
-	x, ok, err := p.beginTrip(to)
+func (e *expressSockets) fetch(ctx context.Context, t *Touched, to target, off uint64, code uint8, operand, cond uint64) (old, number uint64, done bool, err error) {
+	x, ok, err := e.begin(to)
 	if !ok || err != nil {
 		return 0, 0, err != nil, err
 	}
-	request := express.AppendFetch(x.request[:0], p.express.caller(), x.number, to.local, off, code, operand, cond)
-	r, err := p.exchange(ctx, &x, request, 0)
-	p.endTrip(&x, err != nil)
+	request := express.AppendFetch(x.request[:0], e.caller(), x.number, to.local, off, code, operand, cond)
+	r, err := e.exchange(ctx, &x, request, 0)
+	e.end(&x, err != nil)
 	switch {
 	case errors.Is(err, errLost):
 		return 0, x.number, false, nil
 	case err != nil:
 		if !isDeath(err) {
-			p.settleTrip(t, to, off, code, operand, cond, x.number)
+			e.settle(t, to, off, code, operand, cond, x.number)
 		}
 		return 0, 0, true, err
 	default:
-		return r.Value, 0, true, p.judgeStatus(r.Status, to)
+		return r.Value, 0, true, e.p.deaths.judge(r.Status, to)
 	}
 }
 
-// settleTrip puts a fetch that was given up into the stream, so that it takes place before all later operations of this PE,
+// settle puts a fetch that was given up into the stream, so that it takes place before all later operations of this PE,
 // if at all. Nobody waits for its answer. It waits for nothing: while no slot or no block is free, which takes a node that
 // has stopped, the request is left on the socket that was closed, and may take place a little later.
-func (p *Port) settleTrip(t *Touched, to target, off uint64, code uint8, operand, cond, number uint64) {
+func (e *expressSockets) settle(t *Touched, to target, off uint64, code uint8, operand, cond, number uint64) {
+	p := e.p
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	k, ok, err := p.claim(ctx, to, false, false)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"runtime"
 	"strings"
@@ -11,8 +12,6 @@ import (
 	"testing"
 	"time"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/goshmem/goshmem/internal/agent/express"
 	"github.com/goshmem/goshmem/internal/agent/record"
@@ -25,7 +24,8 @@ import (
 type expressRig struct {
 	*rig
 	line   *os.File
-	socket *os.File // the agent's end
+	socket net.Conn // the agent's end
+	id     uint64   // of the socket
 	server *express.Server
 }
 
@@ -86,18 +86,15 @@ func (r *expressRig) open() {
 		if ask.Node != 1 {
 			r.t.Fatalf("a socket to node %d is asked for, want 1", ask.Node)
 		}
-		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		must(r.t, err)
-		must(r.t, unix.SetNonblock(fds[0], true))
-		r.socket = os.NewFile(uintptr(fds[0]), "express")
-		r.t.Cleanup(func() { _ = r.socket.Close() })
-		last, _, v := r.server.Admit(rigCaller, uint64(fds[0]))
+		own := r.connect()
+		r.id++
+		last, _, v := r.server.Admit(rigCaller, r.id)
 		if v != express.Admitted {
 			r.t.Fatalf("verdict %d", v)
 		}
 		answer := wire.ExpressAnswer{Node: 1, Last: last}
-		must(r.t, xunix.SendPacketFD(int(r.line.Fd()), answer.Append(nil), fds[1]))
-		xunix.CloseFDs(fds[1:])
+		must(r.t, xunix.SendPacketFD(int(r.line.Fd()), answer.Append(nil), int(own.Fd())))
+		must(r.t, own.Close())
 		_, err = r.Fetch(r.t.Context(), nil, 2, layout.HeapOffset+64, record.AtomicLoad, 8, 0, 0) // takes the answer
 		must(r.t, err)
 		return
@@ -142,7 +139,20 @@ func (r *expressRig) execute(q *express.Request, socket uint64) (reply []byte) {
 	return reply
 }
 
-func (r *expressRig) id() uint64 { return uint64(r.socket.Fd()) }
+// connect makes a socket, and returns the PE's end.
+func (r *expressRig) connect() *os.File {
+	r.t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(r.t, err)
+	own, err := net.Dial("tcp", l.Addr().String())
+	must(r.t, err)
+	r.socket, err = l.Accept()
+	must(r.t, err)
+	r.t.Cleanup(func() { _ = r.socket.Close() })
+	f, err := own.(*net.TCPConn).File()
+	must(r.t, errors.Join(err, own.Close(), l.Close()))
+	return f
+}
 
 // fetchAdd starts a fetch-add of 1 and returns where its end comes.
 func (r *expressRig) fetchAdd(ctx context.Context) <-chan result {
@@ -173,7 +183,7 @@ func TestExpressReplyInPieces(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- r.Get(t.Context(), nil, 3, layout.HeapOffset, at(dst), len(dst)) }()
 	q := r.read()
-	reply := r.execute(&q, r.id())
+	reply := r.execute(&q, r.id)
 	for len(reply) > 0 {
 		n := min(len(reply), 7)
 		_, err := r.socket.Write(reply[:n])
@@ -193,14 +203,14 @@ func TestExpressReplyInPieces(t *testing.T) {
 func TestExpressLost(t *testing.T) {
 	for name, lose := range map[string]func(r *expressRig, q *express.Request){
 		"unread":   func(r *expressRig, _ *express.Request) { _ = r.socket.Close() },
-		"executed": func(r *expressRig, q *express.Request) { r.execute(q, r.id()); _ = r.socket.Close() },
+		"executed": func(r *expressRig, q *express.Request) { r.execute(q, r.id); _ = r.socket.Close() },
 		"half a reply": func(r *expressRig, q *express.Request) {
-			_, err := r.socket.Write(r.execute(q, r.id())[:5])
+			_, err := r.socket.Write(r.execute(q, r.id)[:5])
 			must(r.t, err)
 			_ = r.socket.Close()
 		},
 		"another number": func(r *expressRig, q *express.Request) {
-			b := r.execute(q, r.id())
+			b := r.execute(q, r.id)
 			b[0]++
 			_, err := r.socket.Write(b)
 			must(r.t, err)
@@ -211,7 +221,7 @@ func TestExpressLost(t *testing.T) {
 			r := newExpressRig(t)
 			done := r.fetchAdd(t.Context())
 			q := r.read()
-			id := r.id()
+			id := r.id
 			lose(r, &q)
 			if got := <-done; got.err != nil || got.old != 0 || r.word() != 1 {
 				t.Errorf("returned %d, %v, and the word is %d, want 0 and 1", got.old, got.err, r.word())
@@ -223,7 +233,7 @@ func TestExpressLost(t *testing.T) {
 			r.open() // and the numbers go on
 			done = r.fetchAdd(t.Context())
 			q = r.read()
-			_, err := r.socket.Write(r.execute(&q, r.id()))
+			_, err := r.socket.Write(r.execute(&q, r.id))
 			must(t, err)
 			if got := <-done; got.err != nil || got.old != 1 || r.word() != 2 {
 				t.Errorf("the next one returned %d, %v, and the word is %d, want 1 and 2", got.old, got.err, r.word())
@@ -241,7 +251,7 @@ func TestExpressContext(t *testing.T) {
 		done := r.fetchAdd(ctx)
 		q := r.read()
 		if executed {
-			r.execute(&q, r.id())
+			r.execute(&q, r.id)
 		}
 		cancel()
 		if got := <-done; !errors.Is(got.err, context.Canceled) {
@@ -251,7 +261,7 @@ func TestExpressContext(t *testing.T) {
 		if err != nil || got != 1 {
 			t.Errorf("the next fetch returns %d, %v, want 1", got, err)
 		}
-		r.execute(&q, r.id())
+		r.execute(&q, r.id)
 		if r.word() != 2 {
 			t.Errorf("the word is %d, want 2", r.word())
 		}
@@ -281,7 +291,7 @@ func TestExpressDeath(t *testing.T) {
 	done := r.fetchAdd(t.Context())
 	q := r.read()
 	r.kill(3)
-	_, err := r.socket.Write(r.execute(&q, r.id()))
+	_, err := r.socket.Write(r.execute(&q, r.id))
 	must(t, err)
 	if got := <-done; got.err != nil || !r.express.client.IsOpen(1) {
 		t.Errorf("after the death of another PE: %v, open %v", got.err, r.express.client.IsOpen(1))

@@ -25,7 +25,7 @@ func (p *Port) Get(ctx context.Context, t *Touched, pe layout.PE, off uint64, ds
 	}
 	x := transfer{p: p, t: t, to: p.target(pe), off: off, unit: 1, total: n}
 	if p.express != nil && n <= express.MaxData {
-		if done, err := p.getExpress(ctx, x.to, off, dst, n); err != nil {
+		if done, err := p.express.get(ctx, x.to, off, dst, n); err != nil {
 			return fmt.Errorf("get of %d bytes at offset %d of PE %d: %w", n, off, pe, err)
 		} else if done {
 			return nil
@@ -85,7 +85,7 @@ func (p *Port) Fetch(ctx context.Context, t *Touched, pe layout.PE, off uint64, 
 	to, op, number := p.target(pe), record.CodeOf(code, width), uint64(0)
 	if p.express != nil {
 		var done bool
-		if old, number, done, err = p.fetchExpress(ctx, t, to, off, op, operand, cond); err != nil {
+		if old, number, done, err = p.express.fetch(ctx, t, to, off, op, operand, cond); err != nil {
 			return 0, fmt.Errorf("fetch at offset %d of PE %d: %w", off, pe, err)
 		} else if done {
 			return old, nil

@@ -94,7 +94,7 @@ func New(c Config) (*Port, error) {
 	if c.Line > 0 {
 		node, local := c.Home(c.PE)
 		p.express = &expressSockets{
-			line: c.Line, node: node, local: uint16(local), incarnation: c.Incarnation,
+			p: p, line: c.Line, node: node, local: uint16(local), incarnation: c.Incarnation,
 			client: express.NewClient(c.Nodes), sockets: make([]*expressSocket, c.Nodes),
 		}
 	}

@@ -126,7 +126,7 @@ func (t *Transport) takeProof(s *socket, word []byte) (code, error) {
 		return codeIncarnation, fmt.Errorf("it is incarnation %d of node %d, want %d", p.Incarnation, p.Node, peer.incarnation)
 	}
 	if p.Express != 0 {
-		return t.admitExpress(s)
+		return t.express.admit(s)
 	}
 	l := &peer.lanes[transport.In]
 	newest := l.attempts

@@ -77,7 +77,7 @@ func (t *Transport) failDial(s *socket, err error) {
 		err = errors.New("the listener has closed the connection")
 	}
 	if s.call != nil {
-		t.failCall(s, err)
+		t.express.fail(s, err)
 		return
 	}
 	l := s.lane
@@ -141,7 +141,7 @@ func (t *Transport) serveDialer(s *socket) error {
 		return s.say(&t.vector, p.encode(nil))
 	}
 	if s.call != nil {
-		return t.takeCall(s, word)
+		return t.express.finish(s, word)
 	}
 	if err := takeWelcome(word); err != nil {
 		return err

@@ -9,6 +9,7 @@ import (
 	"github.com/goshmem/goshmem/internal/agent/express"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/symheap/layout"
+	"github.com/goshmem/goshmem/transport"
 )
 
 // Express is what the owner of a transport does with express sockets (package express). Its methods are called during Poll.
@@ -21,16 +22,25 @@ type Express interface {
 	// Take takes what has come of a request. It returns the reply, or nil if more of the request is to come. After an
 	// error the socket is closed.
 	Take(c express.Caller, id uint64, request []byte) (reply []byte, err error)
-	// Closed says that a socket is closed for another reason than CloseExpress.
+	// Closed says that a socket is closed for another reason than ExpressDoor.Close.
 	Closed(c express.Caller, id uint64)
-	// Dialed gives the owner the socket that DialExpress was to open, or says why there is none. It is the owner's.
+	// Dialed gives the owner the socket that ExpressDoor.Dial was to open, or says why there is none. It is the owner's.
 	Dialed(c express.Caller, fd int, last uint64, err error)
 	// Ready says that a descriptor given to Watch has input. It returns false if the descriptor is none of express sockets.
 	Ready(fd int) bool
 }
 
-// SetExpress makes x serve express sockets. Without it none are taken.
-func (t *Transport) SetExpress(x Express) { t.express = x }
+// ExpressDoor is the part of a transport that opens and takes express sockets.
+type ExpressDoor struct {
+	t     *Transport
+	owner Express
+}
+
+// ServeExpress makes a transport open and take express sockets for an owner. Without it none are taken.
+func ServeExpress(t *Transport, owner Express) *ExpressDoor {
+	t.express = &ExpressDoor{t, owner}
+	return t.express
+}
 
 // call is an express socket.
 type call struct {
@@ -41,24 +51,26 @@ type call struct {
 	got            int                      // bytes of it
 }
 
-// DialExpress begins to open an express socket of a PE of this node to the node c.Node. Express.Dialed says how that ends,
-// unless DialExpress returns an error.
-func (t *Transport) DialExpress(c express.Caller) error {
+// Dial begins to open an express socket of a PE of this node to the node c.Node. Express.Dialed says how that ends,
+// unless Dial returns an error.
+func (d *ExpressDoor) Dial(c express.Caller) error {
+	t := d.t
 	switch {
-	case t.closed || t.express == nil:
-		return errors.New("express socket: the transport serves none")
+	case t.closed:
+		return transport.ErrClosed
 	case c.Node < 0 || c.Node >= t.cfg.Nodes || c.Node == t.cfg.Self || t.peers[c.Node] == nil:
 		return fmt.Errorf("express socket to node %d: nothing is known of it", c.Node)
 	}
 	k := &call{Caller: c}
-	if !t.dialCall(k) {
+	if !d.dial(k) {
 		return fmt.Errorf("express socket to node %d: %w", c.Node, errors.Join(k.failures...))
 	}
 	return nil
 }
 
-// dialCall begins a connect to the next address that takes one. It returns false if there is none.
-func (t *Transport) dialCall(c *call) bool {
+// dial begins a connect to the next address that takes one. It returns false if there is none.
+func (d *ExpressDoor) dial(c *call) bool {
+	t := d.t
 	addrs := t.peers[c.Node].addrs
 	for c.address < len(addrs) {
 		addr := addrs[c.address]
@@ -76,18 +88,18 @@ func (t *Transport) dialCall(c *call) bool {
 	return false
 }
 
-// failCall ends a dialer's handshake. The next address takes its turn.
-func (t *Transport) failCall(s *socket, err error) {
+// fail ends a dialer's handshake. The next address takes its turn.
+func (d *ExpressDoor) fail(s *socket, err error) {
 	c := s.call
 	c.failures = append(c.failures, fmt.Errorf("%s, waiting for %s: %w", s.shake.peer, s.phase, err))
-	t.drop(s)
-	if !t.dialCall(c) {
-		t.express.Dialed(c.Caller, -1, 0, fmt.Errorf("express socket to node %d: %w", c.Node, errors.Join(c.failures...)))
+	d.t.drop(s)
+	if !d.dial(c) {
+		d.owner.Dialed(c.Caller, -1, 0, fmt.Errorf("express socket to node %d: %w", c.Node, errors.Join(c.failures...)))
 	}
 }
 
-// takeCall gives a socket that the listener has admitted to the owner.
-func (t *Transport) takeCall(s *socket, word []byte) error {
+// finish gives a socket that the listener has admitted to the owner.
+func (d *ExpressDoor) finish(s *socket, word []byte) error {
 	c, last, err := parseCall(word)
 	if err == nil && c != codeWelcome {
 		err = errors.New(c.String())
@@ -95,19 +107,20 @@ func (t *Transport) takeCall(s *socket, word []byte) error {
 	if err != nil {
 		return err
 	}
+	t := d.t
 	t.shaking.forget(s)
 	s.phase = phaseGone
 	t.epoll.Remove(s.fd)
 	t.sockets.remove(s)
-	t.express.Dialed(s.call.Caller, s.fd, last, nil)
+	d.owner.Dialed(s.call.Caller, s.fd, last, nil)
 	return nil
 }
 
-// admitExpress asks the owner whether a PE that has proved itself gets its socket.
-func (t *Transport) admitExpress(s *socket) (code, error) {
+// admit asks the owner whether a PE that has proved itself gets its socket.
+func (d *ExpressDoor) admit(s *socket) (code, error) {
 	h := &s.shake.hello
 	s.call = &call{Caller: express.Caller{Node: int(h.Dialer), Local: layout.Local(h.Express - 1), Incarnation: h.Generation}}
-	last, v := t.express.Admit(s.call.Caller, s.id)
+	last, v := d.owner.Admit(s.call.Caller, s.id)
 	switch v {
 	case express.Admitted:
 	case express.Full:
@@ -115,16 +128,16 @@ func (t *Transport) admitExpress(s *socket) (code, error) {
 	default:
 		return codeGone, fmt.Errorf("its PE, local PE %d of node %d, is dead", s.call.Local, s.call.Node)
 	}
-	t.shaking.forget(s)
+	d.t.shaking.forget(s)
 	s.phase, s.shake = phaseExpress, nil
-	if err := s.say(&t.vector, encodeCall(nil, codeWelcome, last)); err != nil {
-		t.hangUp(s)
+	if err := s.say(&d.t.vector, encodeCall(nil, codeWelcome, last)); err != nil {
+		d.hangUp(s)
 	}
 	return codeNone, nil
 }
 
-// serveExpress reads what has come on an express socket, and answers it.
-func (t *Transport) serveExpress(s *socket) {
+// serve reads what has come on an express socket, and answers it.
+func (d *ExpressDoor) serve(s *socket) {
 	c := s.call
 	n, err := xunix.ReceiveSocket(s.fd, c.request[c.got:])
 	if errors.Is(err, xunix.ErrAgain) {
@@ -133,52 +146,49 @@ func (t *Transport) serveExpress(s *socket) {
 	var reply []byte
 	if err == nil {
 		c.got += n
-		reply, err = t.express.Take(c.Caller, s.id, c.request[:c.got])
+		reply, err = d.owner.Take(c.Caller, s.id, c.request[:c.got])
 	}
 	switch {
 	case err != nil:
-		t.hangUp(s)
+		d.hangUp(s)
 	case reply != nil:
 		c.got = 0
-		if err := s.say(&t.vector, reply); err != nil { // one reply at a time has room
-			t.hangUp(s)
+		if err := s.say(&d.t.vector, reply); err != nil { // one reply at a time has room
+			d.hangUp(s)
 		}
 	case c.got == len(c.request): // no request is longer
-		t.hangUp(s)
+		d.hangUp(s)
 	}
 }
 
 // hangUp closes an express socket and tells the owner.
-func (t *Transport) hangUp(s *socket) {
+func (d *ExpressDoor) hangUp(s *socket) {
 	if s.phase == phaseExpress {
-		t.drop(s)
-		t.express.Closed(s.call.Caller, s.id)
+		d.t.drop(s)
+		d.owner.Closed(s.call.Caller, s.id)
 	}
 }
 
-// CloseExpress closes an express socket that Admit was asked for. What is unread is dropped.
-func (t *Transport) CloseExpress(id uint64) {
-	if s := t.sockets.find(id); s != nil && s.phase == phaseExpress {
-		t.drop(s)
+// Close closes an express socket that Admit was asked for. What is unread is dropped.
+func (d *ExpressDoor) Close(id uint64) {
+	if s := d.t.sockets.find(id); s != nil && s.phase == phaseExpress {
+		d.t.drop(s)
 	}
 }
 
-// endExpress ends the express sockets of a node, and those that are being dialed.
-func (t *Transport) endExpress(node int) {
-	for _, s := range t.sockets.all {
+// end ends the express sockets of a node, and those that are being dialed.
+func (d *ExpressDoor) end(node int) {
+	for _, s := range d.t.sockets.all {
 		switch {
 		case s == nil || s.call == nil || s.call.Node != node:
 		case s.phase == phaseExpress:
-			t.hangUp(s)
+			d.hangUp(s)
 		default:
-			s.call.address = len(t.peers[node].addrs)
-			t.failCall(s, errOtherIncarnation)
+			s.call.address = len(d.t.peers[node].addrs)
+			d.fail(s, errOtherIncarnation)
 		}
 	}
 }
-
-// isExpressReady reports whether a watched descriptor that has input is the business of express sockets.
-func (t *Transport) isExpressReady(fd int) bool { return t.express != nil && t.express.Ready(fd) }
 
 // encodeCall appends the listener's last word of the handshake of an express socket.
 func encodeCall(b []byte, c code, last uint64) []byte {
