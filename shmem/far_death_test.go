@@ -128,31 +128,38 @@ func TestFarContextEnds(t *testing.T) {
 	})
 }
 
-// A Barrier that fails before the PEs meet, as its operations on another node are not complete in time, breaks the team for
-// all: nobody waits for a PE that will not come, or believes that its operations are complete.
-func TestFarBarrierUncomplete(t *testing.T) {
-	f := newFarJob(t, 2, 1)
-	objects := make([]Sym[int64], len(f.worlds))
-	f.each(t, func(w *World) (err error) {
-		objects[w.MyPE()], err = Alloc[int64](w, 1)
-		return err
-	})
-	resume := f.nodes[1].pause()
-	w := f.worlds[1]
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	ok(t, P(w.Ctx(), objects[1], 1, 2))
-	err := w.With(ctx).Barrier()
-	resume()
-	if !errors.Is(err, context.Canceled) {
-		t.Errorf("Barrier whose operations are not complete in time: %v", err)
+// A Barrier or an allocation that fails before the PEs meet, as operations on another node are not complete in time, breaks
+// the team for all: nobody waits for a PE that will not come, or believes that its operations are complete.
+func TestFarUncomplete(t *testing.T) {
+	for name, call := range map[string]func(w *World) error{
+		"Barrier": (*World).Barrier,
+		"Alloc":   func(w *World) error { _, err := Alloc[int64](w, 1); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFarJob(t, 2, 1)
+			objects := make([]Sym[int64], len(f.worlds))
+			f.each(t, func(w *World) (err error) {
+				objects[w.MyPE()], err = Alloc[int64](w, 1)
+				return err
+			})
+			resume := f.nodes[1].pause()
+			w := f.worlds[1]
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			ok(t, P(w.Ctx(), objects[1], 1, 2))
+			err := call(w.With(ctx))
+			resume()
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v, want the end of the context", err)
+			}
+			f.each(t, func(w *World) error {
+				if err := call(w); !errors.Is(err, ErrTeamBroken) {
+					return fmt.Errorf("error %w, want that of a broken team", err)
+				}
+				return nil
+			}, 0, 2)
+		})
 	}
-	f.each(t, func(w *World) error {
-		if err := w.Barrier(); !errors.Is(err, ErrTeamBroken) {
-			return fmt.Errorf("Barrier: %w, want that of a broken team", err)
-		}
-		return nil
-	}, 0, 2)
 }
 
 // A team and its contexts are destroyed, as the documentation of Destroy says, although operations on a lost node can never be

@@ -218,11 +218,16 @@ func (l Lock) Release(c *Ctx) error {
 		return notHeldError(op, q.me)
 	}
 	lost := c.Quiet()
-	if d := c.h.ctx; d != c {
-		lost = errors.Join(lost, d.Quiet())
-	}
 	if lost != nil && !isDeathError(lost) {
 		return lost
+	}
+	if d := c.h.ctx; d != c {
+		if err := d.Quiet(); err != nil {
+			if !isDeathError(err) {
+				return err
+			}
+			lost = errors.Join(lost, err)
+		}
 	}
 	if q.mem.checkHome(); q.mem.err != nil {
 		return c.h.lockError(op, q.lose())
