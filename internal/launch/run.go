@@ -38,24 +38,24 @@ type run struct {
 	others    *others      // the nodes that a failure is made known on; nil: there is one node, and there will be no other
 	lostNodes map[int]bool // by index: the loss of the node is reported
 	clock     countdown
-	lost      chan daemon.Event      // losses of connections, lostPatience after each of them
-	over      chan struct{}          // closed when the loop has ended and receives from lost no more
-	dump      bool                   // the PEs print their stacks before they end
-	late      bool                   // the timeout is over: the PEs say in which calls they are before they end
-	profiles  *profiles              // nil: none are wanted
-	begin     chan syscall.Signal    // the signal that will end the PEs, when orders are to be given first
-	ready     chan syscall.Signal    // the same signal, when the orders are carried out
-	orders    sync.WaitGroup         // goroutines that give orders, or ask nodes
-	stats     []PEStats              // of PEs that have ended
-	agents    map[int]daemon.Traffic // by node: what its agent has counted; none in a job of one node
-	tier      string                 // the way in which ends are learnt of
-	last      time.Duration          // when the last PE ended
+	lost      chan daemon.Event   // losses of connections, lostPatience after each of them
+	over      chan struct{}       // closed when the loop has ended and receives from lost no more
+	dump      bool                // the PEs print their stacks before they end
+	late      bool                // the timeout is over: the PEs say in which calls they are before they end
+	profiles  *profiles           // nil: none are wanted
+	begin     chan syscall.Signal // the signal that will end the PEs, when orders are to be given first
+	ready     chan syscall.Signal // the same signal, when the orders are carried out
+	orders    sync.WaitGroup      // goroutines that give orders, or ask nodes
+	stats     []PEStats           // of PEs that have ended
+	agents    agentCounts         // none in a job of one node
+	tier      string              // the way in which ends are learnt of
+	last      time.Duration       // when the last PE ended
 }
 
 // newRun returns a run whose PEs are about to start.
 func newRun(o *Options, cluster *Cluster, out *printer) *run {
 	r := &run{
-		o: o, cluster: cluster, out: out, gone: map[int][]bool{}, fallen: map[daemon.ID]bool{}, lostNodes: map[int]bool{},
+		o: o, cluster: cluster, out: out, gone: map[int][]bool{}, fallen: map[daemon.ID]bool{}, lostNodes: map[int]bool{}, agents: agentCounts{},
 		lost: make(chan daemon.Event), over: make(chan struct{}),
 		begin: make(chan syscall.Signal, 1), ready: make(chan syscall.Signal, 1), // the PEs are told once
 		profiles: newProfiles(o),

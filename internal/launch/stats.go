@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/plan"
 )
 
 // Stats is what a job has used.
@@ -55,23 +56,23 @@ func (r *run) countUsage(e daemon.Event) {
 	p.Far = e.Far
 	r.stats = append(r.stats, p)
 	if e.Agent != (daemon.Traffic{}) {
-		r.countAgent(r.cluster.home(e.ID), e.Agent)
+		r.agents.keep(r.cluster.home(e.ID), e.Agent)
 	}
 }
 
-// countAgent keeps what the agent of a node has counted. Ends may be told in another order than they came in.
-func (r *run) countAgent(node int, now daemon.Traffic) {
-	if r.agents == nil {
-		r.agents = map[int]daemon.Traffic{}
-	}
-	was := r.agents[node]
-	r.agents[node] = daemon.Traffic{Batches: max(was.Batches, now.Batches), Sent: max(was.Sent, now.Sent), Received: max(was.Received, now.Received)}
+// agentCounts is what the agents of nodes have counted, by node.
+type agentCounts map[int]daemon.Traffic
+
+// keep keeps what the agent of a node has counted. Ends may be told in another order than they came in.
+func (c agentCounts) keep(node int, now daemon.Traffic) {
+	was := c[node]
+	c[node] = daemon.Traffic{Batches: max(was.Batches, now.Batches), Sent: max(was.Sent, now.Sent), Received: max(was.Received, now.Received)}
 }
 
-// agentStats returns what the agents of all nodes have counted.
-func (r *run) agentStats() (all []AgentStats) {
-	for _, node := range slices.Sorted(maps.Keys(r.agents)) {
-		all = append(all, AgentStats{Host: r.o.span().Hosts[node].Name, Traffic: r.agents[node]})
+// stats returns what the agents of all nodes have counted.
+func (c agentCounts) stats(hosts []plan.Host) (all []AgentStats) {
+	for _, node := range slices.Sorted(maps.Keys(c)) {
+		all = append(all, AgentStats{Host: hosts[node].Name, Traffic: c[node]})
 	}
 	return all
 }
@@ -97,7 +98,7 @@ func (r *run) printStats() {
 	slices.SortFunc(r.stats, func(a, b PEStats) int {
 		return cmp.Or(cmp.Compare(a.id.Job, b.id.Job), cmp.Compare(a.id.PE, b.id.PE))
 	})
-	text, err := r.o.Stats(&Stats{Wall: r.last, Status: r.status, Tier: r.tier, PEs: r.stats, Agents: r.agentStats()})
+	text, err := r.o.Stats(&Stats{Wall: r.last, Status: r.status, Tier: r.tier, PEs: r.stats, Agents: r.agents.stats(r.o.span().Hosts)})
 	if err != nil {
 		text = fmt.Appendf(text, "oshrun: --stats: %v\n", err)
 		if r.status == StatusOK {
