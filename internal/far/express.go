@@ -151,7 +151,7 @@ func (e *expressSockets) end(x *expressTrip, lost bool) {
 	defer e.p.mu.Unlock()
 	e.client.End(x.to.node)
 	if !lost {
-		*p.begun++ // a lost one is counted where it is repeated
+		*e.p.begun++ // a lost one is counted where it is repeated
 	}
 	if lost || e.over {
 		e.client.Lost(x.to.node)
