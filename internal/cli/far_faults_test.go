@@ -54,8 +54,8 @@ type faultKind struct {
 // faultKinds are all kinds. The long ones are rare, because they take long.
 var faultKinds = []faultKind{
 	{name: "kill PE", kills: true, make: (*faultJob).killPE},
-	{name: "kill agent", kills: true, make: (*faultJob).killNode},
-	{name: "kill daemon", kills: true, make: (*faultJob).killNode},
+	{name: "kill agent", kills: true, make: (*faultJob).killSomeNode},
+	{name: "kill daemon", kills: true, make: (*faultJob).killSomeNode},
 	{name: "stop PE", make: (*faultJob).stopPE},
 	{name: "stop agent", make: (*faultJob).stopNode},
 	{name: "stop daemon", make: (*faultJob).stopNode},
@@ -115,22 +115,52 @@ func TestFarFaults(t *testing.T) {
 	apart := testenv.Has(testenv.Root) && testenv.Has(testenv.Namespaces) && noNsenter == nil && noIP == nil
 	made := map[string]int{}
 	for done, i := 0, 0; done < total && !t.Failed(); i++ {
-		f := &faultJob{
-			t: t, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), apart: apart && i%2 == 1,
-			pids: map[int]int{}, nodes: map[int]string{}, busy: map[int]bool{}, stopped: map[int]bool{}, left: map[int]bool{},
-			reports: map[int]*faultReport{}, daemons: map[string]int{}, agents: map[string]int{}, dead: map[int]bool{}, lost: map[string]bool{},
-		}
+		f := newFaultJob(rand.New(rand.NewPCG(rng.Uint64(), 0)), apart && i%2 == 1)
 		faults := f.choose(min(3, total-done), total >= 20 && i%8 == 7)
 		done += len(faults)
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			f.t = t
-			f.test(faults)
-		})
+		t.Run(fmt.Sprint(i), func(t *testing.T) { f.test(t, faults) })
 		for _, kind := range faults {
 			made[kind.title()]++
 		}
 	}
 	t.Logf("faults: %v", made)
+}
+
+// newFaultJob returns a job that is still to be started.
+func newFaultJob(rng *rand.Rand, apart bool) *faultJob {
+	return &faultJob{
+		rng: rng, apart: apart, recovers: true,
+		pids: map[int]int{}, nodes: map[int]string{}, busy: map[int]bool{}, stopped: map[int]bool{}, left: map[int]bool{}, reports: map[int]*faultReport{},
+		daemons: map[string]int{}, agents: map[string]int{}, dead: map[int]bool{}, lost: map[string]bool{},
+	}
+}
+
+// The loss of a node whose daemon has started those of others takes none of these, though they write messages that go by it.
+func TestFarFaultOfStarter(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"kill agent", "kill daemon"} {
+		t.Run(name, func(t *testing.T) {
+			f := newFaultJob(rand.New(rand.NewPCG(1, 2)), false)
+			f.n = 4
+			f.test(t, []*faultKind{{name: name, kills: true, make: func(f *faultJob, kind *faultKind) { f.killNode("node0", kind) }}})
+		})
+	}
+}
+
+// A node is lost whose PEs have all died before: those of other nodes that wait for it do not wait for ever.
+func TestFarFaultOfEmptyNode(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"kill agent", "kill daemon"} {
+		t.Run(name, func(t *testing.T) {
+			f := newFaultJob(rand.New(rand.NewPCG(1, 2)), false)
+			f.n = 5 // two on node0
+			f.test(t, []*faultKind{{name: "kill PEs", kills: true, make: func(f *faultJob, _ *faultKind) {
+				for _, pe := range f.living("node3") {
+					f.kill(pe)
+				}
+			}}, {name: name, kills: true, make: func(f *faultJob, kind *faultKind) { f.killNode("node3", kind) }}})
+		})
+	}
 }
 
 // title returns the name of a kind and whether it is long.
@@ -143,7 +173,7 @@ func (k *faultKind) title() string {
 
 // choose chooses up to most faults for a job.
 func (f *faultJob) choose(most int, long bool) (faults []*faultKind) {
-	f.n, f.recovers = 4+f.rng.IntN(5), true
+	f.n = 4 + f.rng.IntN(5)
 	for range 1 + f.rng.IntN(most) {
 		for {
 			kind := &faultKinds[f.rng.IntN(len(faultKinds))]
@@ -161,7 +191,9 @@ func (f *faultJob) choose(most int, long bool) (faults []*faultKind) {
 }
 
 // test makes the faults.
-func (f *faultJob) test(faults []*faultKind) {
+func (f *faultJob) test(t *testing.T, faults []*faultKind) {
+	t.Helper()
+	f.t = t
 	networks := networksHere(f.t)
 	f.launch(faults[0].long)
 	sockets := f.sockets(f.t)
@@ -344,15 +376,19 @@ func (f *faultJob) lasting(kind *faultKind, long time.Duration) time.Duration {
 	return time.Duration(f.rng.Int64N(int64(faultShort)))
 }
 
-func (f *faultJob) killPE(*faultKind) {
-	pe := f.somePE()
+func (f *faultJob) killPE(*faultKind) { f.kill(f.somePE()) }
+
+// kill kills a PE.
+func (f *faultJob) kill(pe int) {
 	f.note("kill PE %d", pe)
 	f.die([]int{pe}, 128+int(syscall.SIGKILL), fmt.Sprintf("PE %d (pid %d) was killed by signal 9 (SIGKILL)", pe, f.pids[pe]))
 	check(f.t, syscall.Kill(f.pids[pe], syscall.SIGKILL))
 }
 
-func (f *faultJob) killNode(kind *faultKind) {
-	node := f.someNode()
+func (f *faultJob) killSomeNode(kind *faultKind) { f.killNode(f.someNode(), kind) }
+
+// killNode kills the agent or the daemon of a node.
+func (f *faultJob) killNode(node string, kind *faultKind) {
 	pid, what := f.processOf(node, kind)
 	f.note("kill %s of %s", what, node)
 	f.lose(node)
@@ -492,14 +528,16 @@ func (f *faultJob) dump() {
 
 // judge checks the end of the job and the reports.
 func (f *faultJob) judge() {
-	want := f.status
-	if f.recovers && len(f.dead) > 0 {
+	said, want := f.stderr.String(), f.status
+	switch {
+	case strings.Contains(said, "is lost before it has said that all output had come"):
+		want = 1
+	case f.recovers && len(f.dead) > 0:
 		want = 3
 	}
 	if status := f.cmd.ProcessState.ExitCode(); status != want {
 		f.t.Errorf("status %d, want %d", status, want)
 	}
-	said := f.stderr.String()
 	for _, words := range f.words {
 		if !strings.Contains(said, words) {
 			f.t.Errorf("oshrun does not say %q", words)
