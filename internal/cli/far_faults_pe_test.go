@@ -291,7 +291,8 @@ func (p *faulty) get(to int, ok func(string, error) bool) {
 	if p.seq%2 == 0 {
 		n = 20
 	}
-	got, err := make([]uint64, n), error(nil)
+	got := make([]uint64, n)
+	var err error
 	if p.seq%3 == 0 {
 		var g shmem.Pending[[]uint64]
 		if g, err = shmem.GetNBI(p.c, got, p.own.Slice(0, n), to); err == nil {
