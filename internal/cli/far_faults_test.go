@@ -75,6 +75,7 @@ type faultJob struct {
 	n        int
 	apart    bool
 	recovers bool
+	early    bool // faults come when the PEs begin, and connections open
 	dir      string
 	holder   string         // how nsenter names the network that connects the nodes
 	heals    sync.WaitGroup // faults that end by themselves
@@ -173,7 +174,7 @@ func (k *faultKind) title() string {
 
 // choose chooses up to most faults for a job.
 func (f *faultJob) choose(most int, long bool) (faults []*faultKind) {
-	f.n = 4 + f.rng.IntN(5)
+	f.n, f.early = 4+f.rng.IntN(5), f.rng.IntN(3) == 0
 	for range 1 + f.rng.IntN(most) {
 		for {
 			kind := &faultKinds[f.rng.IntN(len(faultKinds))]
@@ -198,7 +199,9 @@ func (f *faultJob) test(t *testing.T, faults []*faultKind) {
 	f.launch(faults[0].long)
 	sockets := f.sockets(f.t)
 	for _, kind := range faults {
-		<-time.After(time.Duration(f.rng.Int64N(int64(150 * time.Millisecond)))) // any moment will do
+		if !f.early || f.rng.IntN(2) == 0 {
+			<-time.After(time.Duration(f.rng.Int64N(int64(150 * time.Millisecond)))) // any moment will do
+		}
 		kind.make(f, kind)
 		if f.rng.IntN(2) == 0 {
 			f.heals.Wait()
@@ -227,7 +230,7 @@ func (f *faultJob) test(t *testing.T, faults []*faultKind) {
 		f.t.Errorf("interfaces and named networks are %v, and were %v", after, networks)
 	}
 	if f.t.Failed() {
-		f.t.Logf("%d PEs, networks: %t, --recover: %t, faults: %v; stderr:\n%s\noutput:\n%s", f.n, f.apart, f.recovers, f.said, &f.stderr, &f.stdout)
+		f.t.Logf("%d PEs, networks: %t, --recover: %t, early: %t, faults: %v; stderr:\n%s\noutput:\n%s", f.n, f.apart, f.recovers, f.early, f.said, &f.stderr, &f.stdout)
 	}
 }
 
@@ -247,7 +250,7 @@ func (f *faultJob) launch(long bool) {
 	}
 	f.job = start(f.t, args...)
 	f.output.Go(f.read)
-	f.await(faultBegin, "all PEs work", func() bool { return len(f.busy) == f.n })
+	f.await(faultBegin, "all PEs work", func() bool { return len(f.pids) == f.n && (f.early || len(f.busy) == f.n) })
 	if f.t.Failed() {
 		f.t.FailNow()
 	}
