@@ -210,6 +210,9 @@ func (p *faulty) round() {
 			p.timed(&p.Report.Longest, func() { p.operate(to, dead) })
 		}
 	}
+	if p.seq%8 == 5 {
+		p.burst()
+	}
 	if p.seq%4 != 0 {
 		return
 	}
@@ -255,6 +258,40 @@ func (p *faulty) operate(to int, dead bool) {
 	p.get(to, ok)
 }
 
+// burst gives one other PE more than the blocks and slots for its node hold. So operations have to wait for these.
+func (p *faulty) burst() {
+	to := rand.IntN(p.n)
+	if to == p.me || p.isDead(to) {
+		return
+	}
+	stamp := faultStamp(p.me, to, p.seq)
+	p.buf = slices.Repeat([]uint64{stamp}, faultBlock)
+	block := p.blocks.Slice(p.me*faultBlock, (p.me+1)*faultBlock)
+	for range 80 {
+		if !p.judge("PutSignal", to, shmem.PutSignal(p.c, block, p.buf, p.signals.At(p.me), stamp, shmem.SignalSet, to)) {
+			return
+		}
+	}
+	var all []shmem.Pending[uint64]
+	for range 150 {
+		f, err := shmem.AtomicFetchAddNBI(p.c, p.plain.At(p.me), 1, to)
+		if !p.judge("AtomicFetchAddNBI", to, err) {
+			break
+		}
+		all = append(all, f)
+	}
+	for _, f := range all {
+		old, err := f.Wait()
+		if !p.judge("Pending.Wait", to, err) {
+			return
+		}
+		if want := p.Report.Added[to]; old != want {
+			p.wrong("the element of PE %d to which this PE adds many was %d, want %d", to, old, want)
+		}
+		p.Report.Added[to]++
+	}
+}
+
 // add adds to the shared element of a PE, and then to this PE's own one there.
 func (p *faulty) add(to int, ok func(string, error) bool) {
 	fetchAdd := func(x shmem.Sym[uint64]) (uint64, error) {
@@ -291,7 +328,8 @@ func (p *faulty) get(to int, ok func(string, error) bool) {
 	if p.seq%2 == 0 {
 		n = 20
 	}
-	got, err := make([]uint64, n), error(nil)
+	got := make([]uint64, n)
+	var err error
 	if p.seq%3 == 0 {
 		var g shmem.Pending[[]uint64]
 		if g, err = shmem.GetNBI(p.c, got, p.own.Slice(0, n), to); err == nil {
