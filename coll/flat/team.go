@@ -90,14 +90,14 @@ func (t *Team) Same(ctx context.Context, w coll.Words) (differs int, first, othe
 }
 
 // Gather gives mine, at most layout.UpperValue bytes, to all members, and passes what some members give to take. w says
-// what is called and with what, as in Same. If members differ, it returns the lowest one that does, and takes nothing.
+// what is called and with what, as in Same. If members differ, it returns what Same does, and takes nothing.
 //
 //   - Deaths: all survivors get a *coll.DeadError if a member dies before all have read.
-func (t *Team) Gather(ctx context.Context, w coll.Words, mine []byte, from []int, take func(member int, data []byte)) (differs int, err error) {
+func (t *Team) Gather(ctx context.Context, w coll.Words, mine []byte, from []int, take func(member int, data []byte)) (differs int, first coll.Words, err error) {
 	copy(t.p.Words.Mine[t.id][:], mine)
-	differs, _, _, err = t.Same(ctx, w)
+	differs, first, _, err = t.Same(ctx, w)
 	if err != nil || differs >= 0 {
-		return differs, err
+		return differs, first, err
 	}
 	data := make([]byte, len(mine))
 	var failed error
@@ -108,7 +108,7 @@ func (t *Team) Gather(ctx context.Context, w coll.Words, mine []byte, from []int
 		take(i, data)
 	}
 	_, _, _, err = t.Same(ctx, coll.Words{}) // also after a failure: the others wait for this member
-	return -1, errors.Join(failed, err)
+	return -1, first, errors.Join(failed, err)
 }
 
 // read reads what a member gives.
