@@ -15,6 +15,7 @@ import (
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/agent"
+	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/job"
 	"github.com/goshmem/goshmem/internal/wait"
@@ -43,6 +44,8 @@ type farNode struct {
 	stop      atomic.Bool
 	orders    chan func(a *agent.Agent)
 	ended     chan error
+	agent     *agent.Agent
+	lines     []int // by local index
 }
 
 var errFarJobEnds = errors.New("the test ends")
@@ -124,14 +127,34 @@ func (n *farNode) runAgent(t *testing.T) {
 	if !cfg.Expedited {
 		rma.AskLocked(&n.page.Bell)
 	}
+	cfg.Express = n.transport
+	var err error
+	n.agent, err = agent.New(cfg)
+	ok(t, err)
+	for i := range layout.Local(n.place.Near) {
+		n.lines = append(n.lines, n.newLine(t, i))
+	}
 	go func() {
 		runtime.LockOSThread()
-		n.ended <- agent.Run(cfg)
+		n.ended <- n.agent.Run()
 	}()
 	t.Cleanup(func() {
 		n.endAgent(t)
 		ok(t, n.transport.Close())
 	})
+}
+
+// newLine returns the PE's end of a line to the agent.
+func (n *farNode) newLine(t *testing.T, i layout.Local) int {
+	t.Helper()
+	here, there, err := xunix.PacketPair()
+	ok(t, err)
+	fd, err := xunix.KeepFD(int(there.Fd()))
+	ok(t, err)
+	ok(t, n.agent.SetLine(i, fd))
+	ok(t, there.Close())
+	t.Cleanup(func() { ok(t, here.Close()) })
+	return int(here.Fd())
 }
 
 // endAgent ends the node's agent.
@@ -166,10 +189,16 @@ func (n *farNode) newJob(t *testing.T, f *farJob, i layout.Local) *job.Job {
 	j.Waiter = wait.NewWaiter(&n.segments.Control(i).Bell, wait.PolicyFor(n.place.NPEs+n.place.Nodes, runtime.NumCPU()))
 	j.Waiter.Watch(n.view)
 	j.Home = f.home
-	var err error
+	line := n.lines[i]
+	on, err := envvar.UsesExpress(os.LookupEnv) // as package job
+	ok(t, err)
+	if !on {
+		line = 0
+	}
 	j.Arena, err = n.segments.FormatHeap(i)
 	ok(t, err)
 	j.Far, err = far.New(far.Config{
+		Line: line, PE: j.PE, Incarnation: 1,
 		Wire: n.segments.Wire(i), Base: n.segments.Segment(i), Size: n.segments.Size(), Agent: &n.page.Bell, Event: n.transport.WakeFD(),
 		Waiter: j.Waiter, Nodes: n.place.Nodes, Home: f.home, Lost: func(node int) error { return n.lossOf(f, node) },
 		Dead: func(pe layout.PE) error {
@@ -180,6 +209,7 @@ func (n *farNode) newJob(t *testing.T, f *farJob, i layout.Local) *job.Job {
 		},
 	})
 	ok(t, err)
+	t.Cleanup(j.Far.Close)
 	return j
 }
 

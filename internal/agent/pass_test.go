@@ -174,18 +174,18 @@ func TestOrders(t *testing.T) {
 		"address": &wire.AgentPeers{Addrs: []string{"", "nowhere"}},
 		"kind":    &wire.AgentReady{},
 	} {
-		if err := o.carryOut(a, m.Append(nil)); err == nil {
+		if err := o.carryOut(a, m.Append(nil), -1); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 	for _, m := range []wire.AgentDrop{{Node: 7, PE: 0}, {Node: -1, PE: -1}, {Node: 0, PE: 1 << 20}, {Node: 1, PE: 1 << 20}, {Node: 0, PE: -1}} {
-		check(t, o.carryOut(a, m.Append(nil)))
+		check(t, o.carryOut(a, m.Append(nil), -1))
 	}
 	if a.sources[0].dead || a.memory.dead[0] {
 		t.Error("PE 0 is dropped, which nobody has asked for")
 	}
 	drop := wire.AgentDrop{Node: 0, PE: 1}
-	check(t, o.carryOut(a, drop.Append(nil)))
+	check(t, o.carryOut(a, drop.Append(nil), -1))
 	if !a.sources[1].dead || !a.memory.dead[1] {
 		t.Error("PE 1 is not dropped")
 	}

@@ -14,8 +14,8 @@ import (
 // Deaths and losses, as the agent of the node is told of them. It hears of them before the failure page tells PEs.
 
 // tell sends the agent a message, at the latest by the deadline. An agent that does not take it until then is hung, and
-// killed. One that has ended needs no message.
-func (a *nodeAgent) tell(packet []byte, deadline time.Time) error {
+// killed. One that has ended needs no message. The descriptors go with it.
+func (a *nodeAgent) tell(packet []byte, deadline time.Time, fds ...int) error {
 	a.told.Lock()
 	defer a.told.Unlock()
 	if runs, _ := a.isServing(); !runs {
@@ -23,7 +23,7 @@ func (a *nodeAgent) tell(packet []byte, deadline time.Time) error {
 	}
 	err := a.line.SetWriteDeadline(deadline)
 	if err == nil {
-		err = xunix.SendFDs(a.line, packet, nil)
+		err = xunix.SendFDs(a.line, packet, fds)
 	}
 	switch {
 	case err == nil, errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), errors.Is(err, os.ErrClosed):
