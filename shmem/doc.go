@@ -87,7 +87,9 @@
 //   - A team whose PEs are on several nodes is strict. Its collectives read the data of all PEs one after the other:
 //     they are right, and slow for many PEs. Agree, Validate, Shrink and package interop are missing there.
 //   - The PEs of a node have consecutive numbers. A job has at most 128 nodes.
-//   - A lock needs a job of at most 8192 PEs. An acquisition takes some round trips to the lock's home.
+//   - A lock needs a job of at most 8192 PEs. An acquisition takes some round trips to the lock's home. The death of the
+//     home makes all calls on the lock fail.
+//   - Package mpi does not reach other nodes yet.
 //
 // # Ordering
 //

@@ -37,12 +37,7 @@ func (s spanningCall) between(w coll.Words, body func() error) error {
 	if err != nil {
 		return s.t.publicError(s.op, err)
 	}
-	err = body()
-	met := s.t.publicError(s.op, s.t.meet()) // also after an error of body: the others wait for this PE
-	if err == nil || isDeathError(met) {
-		return met
-	}
-	return err
+	return s.t.conclude(s.op, body()) // also after an error of body: the others wait for this PE
 }
 
 // read copies n bytes from an offset of a member's segment.
@@ -62,12 +57,16 @@ func (s spanningCall) here(off uint64) unsafe.Pointer {
 
 // broadcast copies n elements of the root's source to all destinations.
 func (s spanningCall) broadcast(dst, src uint64, n, root int) error {
-	return s.between(coll.Words{uint64(n), src, uint64(root)}, func() error {
+	err := s.between(coll.Words{uint64(n), src, uint64(root)}, func() error {
 		if n == 0 || s.t.me == root && dst == src {
 			return nil
 		}
 		return s.read(root, src, s.here(dst), n*s.size)
 	})
+	if err == nil {
+		s.t.group.root.Store(int32(root) + 1)
+	}
+	return err
 }
 
 // fcollect copies n elements of each member to the destinations.
@@ -148,6 +147,9 @@ func (s spanningCall) gather(mine []byte, from []int, take func(member int, data
 	differs, err := s.t.upper.Gather(s.t.ctx, w, mine, from, take)
 	if err == nil && differs >= 0 {
 		err = &coll.OtherError{Member: differs}
+	}
+	if err == nil {
+		s.t.group.root.Store(0)
 	}
 	return s.t.publicError(s.op, err)
 }
@@ -231,6 +233,7 @@ func broadcastSpanning[T any](t *Team, v T, root int) (T, error) {
 		var none T
 		return none, err
 	}
+	t.group.root.Store(int32(root) + 1)
 	return got, nil
 }
 

@@ -17,7 +17,9 @@ import (
 // errors are those of package coll, with numbers of the team.
 type upper interface {
 	member
-	Sync(ctx context.Context) error
+	// Conclude is a meeting at the end of a collective. failed is why this PE could not do its part, or nil. If a PE has
+	// failed, all get an error, and the team is broken.
+	Conclude(ctx context.Context, failed error) error
 	Same(ctx context.Context, w coll.Words) (differs int, first, other coll.Words, err error)
 	// Gather gives mine, at most layout.UpperValue bytes and as many on all members, to all, and passes what the members
 	// in from give to take. differs is the lowest member whose w differs, or -1.
@@ -30,9 +32,9 @@ type upper interface {
 // flatTeam is an upper by package flat.
 type flatTeam struct{ *flat.Team }
 
-// Sync returns when all members have called it.
-func (t flatTeam) Sync(ctx context.Context) error {
-	differs, _, _, err := t.Same(ctx, coll.Words{3: callSync})
+// Conclude returns when all members have called it.
+func (t flatTeam) Conclude(ctx context.Context, failed error) error {
+	differs, err := t.Team.Conclude(ctx, coll.Words{3: callSync}, failed)
 	if err == nil && differs >= 0 {
 		return &coll.OtherError{Member: differs}
 	}

@@ -105,6 +105,7 @@ func Init(opts ...Option) (*World, error) {
 		return nil, errors.Join(initError(err), j.Release(context.Background()))
 	}
 	w.session.level = cfg.level
+	w.session.h.strictByDefault = cfg.mode == ModeDefault && j.Place.Nodes > 1
 	if j.PE == 0 {
 		printInfo()
 	}
@@ -250,6 +251,8 @@ func (w *World) Finalize() error {
 	}
 	if err == nil {
 		err = team.sync("Finalize")
+	} else if !finalizeIgnores(err) {
+		err = team.conclude("Finalize", err)
 	}
 	if why != "" && errors.Is(err, context.DeadlineExceeded) {
 		err = unwindingError("Finalize", why)
@@ -382,7 +385,7 @@ func (w *World) Barrier() error {
 		return err
 	}
 	if err := w.ctx.Quiet(); err != nil {
-		return err
+		return w.team.conclude("Barrier", err)
 	}
 	return w.team.sync("Barrier")
 }

@@ -196,13 +196,17 @@ func (a *Agent) postAll() (posted bool, err error) {
 	for {
 		node, ok := a.sender.Turn()
 		if !ok {
-			return posted, nil
+			break
 		}
 		some, err := a.pump(node, transport.Out, a.sender)
 		if posted = posted || some; err != nil {
 			return posted, err
 		}
 	}
+	if f := a.sender.Fault(); f != nil {
+		a.accuse(f.Local, "%w", f.Err)
+	}
+	return posted, nil
 }
 
 // The times after which a lane that is broken is opened again.

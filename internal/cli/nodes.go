@@ -317,7 +317,10 @@ func newAgent() *cobra.Command {
 		Short:  "carry one-sided operations to other nodes for the daemon that starts this command",
 		Args:   cobra.NoArgs,
 		Hidden: true,
-		RunE:   func(*cobra.Command, []string) error { return daemonFailed(agent.RunProcess()) },
+		RunE: func(*cobra.Command, []string) error {
+			defer outlivePipes()() // its messages go by the launch agent of the node, which may have ended
+			return daemonFailed(agent.RunProcess())
+		},
 	}
 }
 
@@ -330,6 +333,7 @@ func newDaemon() *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			defer outlivePipes()() // the launch agent, which reads its messages, may end before it
 			if network {
 				return daemonFailed(nodes.HoldNetwork())
 			}

@@ -57,6 +57,7 @@ type nodeAgent struct {
 	closed   <-chan struct{} // closed when the step ends
 
 	parts []layout.NodePart // by node: its PEs
+	first int               // the first PE of this node
 
 	state sync.Mutex // held for looks and changes only: callers may hold any other lock
 	runs  bool       // the agent has said that it serves, and has not ended
@@ -98,7 +99,7 @@ func (a *nodeAgent) configure(cfg *settings) {
 	case cfg.Agent.Lack != nil:
 		a.lack = cfg.Agent.Lack
 	default:
-		a.command, a.ending = cfg.Agent, cfg.AgentEnded
+		a.command, a.ending, a.first = cfg.Agent, cfg.AgentEnded, int(a.parts[cfg.Share.Node].First)
 	}
 }
 

@@ -186,6 +186,9 @@ func (a *testAgent) execute(id [2]uint32, s *agentStream) {
 			a.t.Error(err)
 			return
 		}
+		if r.Op == record.OpPutFrom {
+			r = a.putOf(&r, &limits)
+		}
 		status, value := record.StatusOK, uint64(0)
 		var data []byte
 		switch {
@@ -212,6 +215,19 @@ func (a *testAgent) execute(id [2]uint32, s *agentStream) {
 	}
 	atomic.StoreUint64(&a.wire.Done[id[1]][id[0]], s.next)
 	rma.Target{Segment: a.maps[0].Segment(a.pe)}.Ring()
+}
+
+// putOf returns the put that a put from the heap becomes.
+func (a *testAgent) putOf(r *record.Record, limits *record.Limits) (put record.Record) {
+	if err := limits.CheckSource(r); err != nil {
+		a.t.Error(err)
+		return *r // which the target refuses
+	}
+	data := unsafe.Slice((*byte)(unsafe.Add(a.maps[0].Segment(a.pe), int(r.From()))), int(r.Length))
+	if _, err := record.Parse(append(record.AppendPutHead(nil, r), data...), &put); err != nil {
+		a.t.Error(err)
+	}
+	return put
 }
 
 // perform does what a record asks for. data is a view of the target's memory, or a copy.

@@ -2,7 +2,9 @@
 // (internal/agent/record) into blocks of the PE's wire region (symheap/layout, Wire). The agent of the node sends
 // them, and writes the answers into the PE's slots.
 //
-//	put, signal, update   one or more records; return when the data is copied
+//	put, signal, update   one or more records; return when the data is copied. A put from 16 KiB on whose data is in the
+//	                      heap leaves it there: its records say where, and the agent sends from there. It returns when
+//	                      they are executed; PutNBI returns at once
 //	get, fetch            a record with a slot; wait for the slot
 //	quiet                 waits until Done covers the last record to each node
 //

@@ -150,6 +150,9 @@ func (e *expressSockets) end(x *expressTrip, lost bool) {
 	e.p.mu.Lock()
 	defer e.p.mu.Unlock()
 	e.client.End(x.to.node)
+	if !lost {
+		*e.p.begun++ // a lost one is counted where it is repeated
+	}
 	if lost || e.over {
 		e.client.Lost(x.to.node)
 		e.close(x.to.node)

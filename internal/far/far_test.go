@@ -76,6 +76,11 @@ func operate(ctx context.Context, r *rig, t *Touched, rng *rand.Rand, pe int, wa
 	case 0, 1:
 		b := random(rng, n)
 		copy(want[off:], b)
+		if rng.IntN(2) == 0 { // from the heap, which may change when Put has returned
+			own := r.mine()[rng.IntN(len(want)-n):][:n]
+			copy(own, b)
+			b = own
+		}
 		return r.Put(ctx, t, target, place, at(b), n)
 	case 2, 3:
 		dst := make([]byte, n)

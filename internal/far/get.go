@@ -96,6 +96,7 @@ func (p *Port) Fetch(ctx context.Context, t *Touched, pe layout.PE, off uint64, 
 		var s *stream
 		var body []byte
 		if s, body, err = p.begin(ctx, to, record.SizeFetchOnce); err == nil {
+			*p.begun++
 			p.slots[k].number, p.slots[k].sent = s.next, true
 			if number > 0 {
 				body = record.AppendFetchOnce(body, to.local, off, op, operand, cond, number, uint64(k))
@@ -200,6 +201,9 @@ func (x *transfer) request(ctx context.Context, k, at, n int) error {
 	s, body, err := p.begin(ctx, x.to, size)
 	if err != nil {
 		return err
+	}
+	if at == 0 {
+		*p.begun++
 	}
 	p.slots[k].number, p.slots[k].sent = s.next, true
 	if x.strided {

@@ -1,6 +1,7 @@
 package far
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +21,9 @@ type Config struct {
 	Size  uint64         // bytes of the segment
 	Agent *layout.Bell   // the agent's bell
 	Event int            // the agent's event descriptor
+	// Operations is where the Port counts the operations that it begins; nil: nowhere. Long operations count once, although
+	// they take several records.
+	Operations *uint64
 	// Waiter waits on this PE's bell.
 	Waiter *wait.Waiter
 	// Home returns the node of a PE and the PE's index there.
@@ -47,8 +51,9 @@ type Port struct {
 	home    func(pe layout.PE) (int, layout.Local)
 	agent   *layout.Bell
 	event   int
-	locked  bool   // membarrier does not order the two sides: load the block's state after a locked instruction
-	tail    uint64 // Wire.Tail
+	locked  bool    // membarrier does not order the two sides: load the block's state after a locked instruction
+	tail    uint64  // Wire.Tail
+	begun   *uint64 // Config.Operations
 
 	segment segment
 	waiter  *wait.Waiter
@@ -74,7 +79,7 @@ func New(c Config) (*Port, error) {
 	}
 	p := &Port{
 		wire: c.Wire, segment: segment{c.Base, c.Size}, agent: c.Agent, event: c.Event, waiter: c.Waiter, home: c.Home,
-		nodes: c.Nodes, streams: make([]stream, layout.WireClasses*c.Nodes), pieces: 1<<layout.WirePieces - 1,
+		begun: cmp.Or(c.Operations, new(uint64)), nodes: c.Nodes, streams: make([]stream, layout.WireClasses*c.Nodes), pieces: 1<<layout.WirePieces - 1,
 	}
 	for i := range p.streams {
 		class, node := i/c.Nodes, i%c.Nodes

@@ -22,6 +22,10 @@ type agentLine struct {
 	event int    // the agent's event descriptor, which stays open as long as the process
 	line  int    // this PE's line to the agent, which stays open, too
 	homes []home // nodes with PEs, in the order of their PEs
+	// A PE's place in homes is pe/each if each is not 0: all nodes but the last one have so many PEs, the last one has no
+	// more. Otherwise it is in byPE.
+	each uint32
+	byPE []uint16
 }
 
 // home is the PEs of a node.
@@ -56,6 +60,7 @@ func mapAgent(fds []int, place Place) (*agentLine, error) {
 	if int(next) != place.NPEs || !near {
 		return nil, fmt.Errorf("agent page: the nodes have %d PEs, want the %d of the job, and a node with PEs %d to %d", next, place.NPEs, place.First, place.last())
 	}
+	a.index()
 	if a.event, err = xunix.KeepFD(fds[1]); err != nil {
 		return nil, fmt.Errorf("event descriptor of the agent: %w", err)
 	}
@@ -65,13 +70,34 @@ func mapAgent(fds []int, place Place) (*agentLine, error) {
 	return a, nil
 }
 
+// index makes each or byPE from homes. Each operation on a far PE looks for its home.
+func (a *agentLine) index() {
+	last := len(a.homes) - 1
+	each := a.homes[0].count
+	isRegular := a.homes[last].count <= each
+	for _, h := range a.homes[:last] {
+		isRegular = isRegular && h.count == each
+	}
+	if isRegular {
+		a.each = uint32(each)
+		return
+	}
+	for i, h := range a.homes {
+		for range h.count {
+			a.byPE = append(a.byPE, uint16(i)) // at most layout.WireNodes
+		}
+	}
+}
+
 // home returns the node of a PE of the job, and the PE's index there.
 func (a *agentLine) home(pe layout.PE) (node int, local layout.Local) {
-	i, found := slices.BinarySearchFunc(a.homes, pe, func(h home, pe layout.PE) int { return int(h.first - pe) })
-	if !found {
-		i-- // the node whose first PE is the last one below pe
+	var h *home
+	if a.each != 0 {
+		h = &a.homes[uint32(pe)/a.each]
+	} else {
+		h = &a.homes[a.byPE[pe]]
 	}
-	return a.homes[i].node, layout.Local(pe - a.homes[i].first)
+	return h.node, layout.Local(pe - h.first)
 }
 
 // startFar makes the port by which this process reaches PEs of other nodes, if its node has an agent.
@@ -89,7 +115,8 @@ func (j *Job) startFar(a *agentLine) (err error) {
 	j.Far, err = far.New(far.Config{
 		Line: line, PE: j.PE, Incarnation: firstIncarnation,
 		Wire: j.Map.Wire(j.Local), Base: j.Map.Segment(j.Local), Size: j.Map.Size(), Agent: &a.page.Bell, Event: a.event,
-		Waiter: j.Waiter, Home: a.home, Nodes: len(a.page.Parts), Dead: j.deathOf, Lost: j.lossOf,
+		Operations: &a.page.Traffic[j.Local].Operations,
+		Waiter:     j.Waiter, Home: a.home, Nodes: len(a.page.Parts), Dead: j.deathOf, Lost: j.lossOf,
 	})
 	return err
 }

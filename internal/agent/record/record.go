@@ -20,12 +20,14 @@ const (
 	OpAtomicFetch               // changes or reads a word; the answer is its old value
 	OpSignal                    // after all earlier records of the stream: sets the word or adds to it, and rings
 	OpFetchOnce                 // OpAtomicFetch, unless the target's agent has executed this number of the PE by an express socket
+	OpPutFrom                   // a put whose data is in the source's heap; its agent makes it an OpPut when it sends it
 	opEnd
 )
 
 var opNames = [...]string{
 	OpPut: "put", OpPutStrided: "strided put", OpGet: "get", OpGetStrided: "strided get",
 	OpAtomic: "atomic", OpAtomicFetch: "fetch", OpSignal: "signal", OpFetchOnce: "repeated fetch",
+	OpPutFrom: "put from the heap",
 }
 
 // String returns the operation's name.
@@ -123,6 +125,8 @@ const (
 	SizeAtomicFetch = header + 24
 	SizeFetchOnce   = header + 32
 	SizeSignal      = header + 8
+	SizePutFrom     = header + 8
+	SizePutHead     = header // what AppendPutHead appends
 )
 
 // SizePut returns the size of a put record with n bytes of data.
@@ -186,6 +190,14 @@ func (r *Record) To() uint64 {
 	}
 }
 
+// From returns where the data of an OpPutFrom lies in the segment of its source.
+func (r *Record) From() uint64 {
+	if r.Op != OpPutFrom {
+		return 0
+	}
+	return r.word(0)
+}
+
 // Slot returns the slot for the answer, of operations that have one.
 func (r *Record) Slot() uint64 {
 	switch r.Op {
@@ -204,7 +216,7 @@ func (r *Record) Slot() uint64 {
 
 // Operand returns the operand of atomic operations and the value of signals.
 func (r *Record) Operand() uint64 {
-	if r.Op < OpAtomic {
+	if r.Op < OpAtomic || r.Op == OpPutFrom {
 		return 0
 	}
 	return r.word(0)

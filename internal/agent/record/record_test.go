@@ -58,6 +58,7 @@ func TestSizes(t *testing.T) {
 		{"fetch", len(AppendAtomicFetch(nil, 0, 0, 0, 0, 0, 0)), SizeAtomicFetch},
 		{"fetch once", len(AppendFetchOnce(nil, 0, 0, 0, 0, 0, 1, 0)), SizeFetchOnce},
 		{"signal", len(AppendSignal(nil, 0, 0, 0, 0)), SizeSignal},
+		{"put from the heap", len(AppendPutFrom(nil, 0, 0, MaxPut, 0)), SizePutFrom},
 	} {
 		if c.got != c.want || c.got%8 != 0 {
 			t.Errorf("%s: %d bytes, want %d", c.name, c.got, c.want)
@@ -110,6 +111,8 @@ func TestFields(t *testing.T) {
 			record, want.Code = AppendFetchOnce(nil, pe, off, code, a, b, a+1, slot), code
 		case OpSignal:
 			record, want.Code = AppendSignal(nil, pe, off, code, a), code
+		case OpPutFrom:
+			record, want.Length = AppendPutFrom(nil, pe, off, len(data), a), uint32(len(data))
 		}
 		r := parseOne(t, record)
 		if r.Size() != len(record) || r.Op != op || r.Code != want.Code || r.Local != want.Local || r.Length != want.Length || r.Offset != off {
@@ -140,6 +143,14 @@ func TestFields(t *testing.T) {
 			if r.Operand() != a {
 				t.Fatalf("value %d, want %d", r.Operand(), a)
 			}
+		case OpPutFrom:
+			if r.From() != a || r.Operand() != 0 || r.Data() != nil {
+				t.Fatalf("from %d, operand %d, data % x, want %d and nothing else", r.From(), r.Operand(), r.Data(), a)
+			}
+			put := parseOne(t, append(AppendPutHead(nil, &r), append(data, make([]byte, -len(data)&7)...)...))
+			if put.Op != OpPut || put.Code != 0 || put.Local != r.Local || put.Offset != off || !bytes.Equal(put.Data(), data) {
+				t.Fatalf("%+v became %+v", r, put)
+			}
 		}
 	})
 }
@@ -153,6 +164,12 @@ func TestCountAndSkip(t *testing.T) {
 	}
 	if n, err := Count(b); n != 5 || err != nil {
 		t.Errorf("Count: %d, %v, want 5", n, err)
+	}
+	if n, from, err := Survey(b); n != 5 || from || err != nil {
+		t.Errorf("Survey: %d, %t, %v, want 5 and false", n, from, err)
+	}
+	if n, from, err := Survey(AppendPut(AppendPutFrom(b, 0, 0, 8, 0), 0, 0, nil)); n != 7 || !from || err != nil {
+		t.Errorf("Survey with a put from the heap: %d, %t, %v, want 7 and true", n, from, err)
 	}
 	if n, err := Count(b[:ends[2]+8]); n != 3 || err == nil {
 		t.Errorf("Count of 3 records and a part: %d, %v, want 3 and an error", n, err)
@@ -289,6 +306,8 @@ func TestCheck(t *testing.T) {
 		{"signal, not aligned", AppendSignal(nil, 0, testHeap+4, SignalSet, 1), "offset"},
 		{"signal with a length", with(AppendSignal(nil, 0, testHeap, SignalSet, 1), 5, 1), "length"},
 		{"signal in the wire region", AppendSignal(nil, 0, testEnd, SignalSet, 1), "offset"},
+
+		{"put from the heap", AppendPutFrom(nil, 0, testHeap, 8, testHeap), "op"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := parseOne(t, c.b)
@@ -300,6 +319,31 @@ func TestCheck(t *testing.T) {
 		r := parseOne(t, put(0, testHeap, 8))
 		expectField(t, (&Limits{Near: 4, SegmentSize: testHeap}).Check(&r), "offset")
 	})
+}
+
+func TestCheckSource(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		n     int
+		from  uint64
+		field string
+	}{
+		{"heap", 8, testHeap, ""},
+		{"longest, at the end", MaxPut, testEnd - MaxPut, ""},
+		{"nothing", 0, testHeap, "length"},
+		{"not a multiple of 8", 12, testHeap, "length"},
+		{"too long", MaxPut + 8, testHeap, "length"},
+		{"before the heap", 8, testHeap - 8, "from"},
+		{"words of the control region", 8, 4096, "from"},
+		{"behind the heap", 16, testEnd - 8, "from"},
+		{"wire region", 8, testEnd, "from"},
+		{"around the address range", 16, 1<<64 - 8, "from"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := parseOne(t, AppendPutFrom(nil, 0, 0, c.n, c.from))
+			expectField(t, testLimits.CheckSource(&r), c.field)
+		})
+	}
 }
 
 func TestCheckAnswer(t *testing.T) {
@@ -370,6 +414,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(AppendGet(AppendSignal(nil, 1, testHeap, SignalAdd, 1), 1, testHeap, 100, testHeap, 3))
 	f.Add(AppendGetStrided(nil, 1, testHeap, Shape{16, 8, 3}, testHeap, 3))
 	f.Add(AppendAtomicFetch(AppendAtomic(nil, 1, testHeap, 3, 1, 2), 1, testHeap, 4|Width32, 1, 2, 3))
+	f.Add(AppendPutFrom(AppendSignal(nil, 1, testHeap, SignalAdd, 1), 1, testHeap, 64, testHeap+8))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := 0
 		count, countErr := Count(b)
@@ -387,6 +432,11 @@ func FuzzParse(f *testing.F) {
 			}
 			if testLimits.Check(&r) == nil {
 				checkReachOf(t, &r)
+			}
+			if r.Op == OpPutFrom && testLimits.CheckSource(&r) == nil {
+				if from := r.From(); from < testHeap || from > testEnd || uint64(r.Length) > testEnd-from || r.Length > MaxPut {
+					t.Fatalf("%+v takes %d bytes from %d", r, r.Length, from)
+				}
 			}
 			rest = next
 		}
