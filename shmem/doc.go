@@ -78,7 +78,8 @@
 // # Several nodes
 //
 // In a job of several nodes (oshrun --host, --emulate), the PEs of a node are near: they reach each other's memory as on
-// one node. All other PEs are far. Operations on far PEs go through the agents of both nodes.
+// one node. All other PEs are far. Operations on far PEs go through the agents of both nodes, and round trips of a PE that makes
+// many of them past its own (GOSHMEM_EXPRESS).
 //
 //   - A blocking put and an atomic operation without a result return when the agent has them. Gets, fetching atomic
 //     operations and Quiet take a round trip. Several operations that are under way at once share it: GetNBI, PutNBI.
