@@ -78,7 +78,8 @@
 // # Several nodes
 //
 // In a job of several nodes (oshrun --host, --emulate), the PEs of a node are near: they reach each other's memory as on
-// one node. All other PEs are far. Operations on far PEs go through the agents of both nodes.
+// one node. All other PEs are far. Operations on far PEs go through the agents of both nodes, and round trips of a PE that makes
+// many of them past its own (GOSHMEM_EXPRESS).
 //
 //   - A blocking put and an atomic operation without a result return when the agent has them. Gets, fetching atomic
 //     operations and Quiet take a round trip. Several operations that are under way at once share it: GetNBI, PutNBI.
@@ -161,6 +162,8 @@
 //     find it; of a Broadcast, those that do not find their call at the root. It is not found for less data, for Sync
 //     and Barrier, and for operators. ReduceValue and BroadcastValue find it for values of any size, but cannot tell
 //     types of one size from each other.
+//   - A team whose PEs are on several nodes finds ErrMismatch for data of any size, for Sync and for Barrier, and not for
+//     operators. All members get it, dst is as before, and the team goes on.
 //   - ReduceValue and BroadcastValue behave as Reduce and Broadcast, and return zeros with an error.
 //   - With GOSHMEM_CHECK=collectives, all members get ErrMismatch in every case, dst is as before, and the team goes
 //     on.

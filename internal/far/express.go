@@ -231,10 +231,10 @@ func (e *expressSockets) receive(ctx context.Context, x *expressTrip) error {
 			if err := p.deaths.gone(x.to); err != nil {
 				return err
 			}
-		case errors.Is(err, wait.ErrClosed), ctx != nil && (ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded)):
-			return err
-		default:
+		case errors.Is(err, wait.ErrSocket):
 			return errLost
+		default:
+			return err
 		}
 	}
 }

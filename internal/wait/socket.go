@@ -3,13 +3,17 @@ package wait
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
-// ErrSilent is the error of a wait for bytes of a socket that has given none for as long as Socket.Patience.
-var ErrSilent = errors.New("the other end of the socket is silent")
+// ErrSocket is the error of a wait for bytes of a socket that has ended, has failed, or has been silent for as long as
+// Socket.Patience.
+var ErrSocket = errors.New("no bytes of the socket")
+
+var errSilent = errors.New("the other end is silent")
 
 // Socket is a wait for bytes of a stream socket, whose reads block for a short time (xunix.BlockFor).
 type Socket struct {
@@ -28,8 +32,8 @@ type Socket struct {
 //
 //   - Phases: one. The read blocks in the kernel, as the answer is the next thing that happens. Each time it returns
 //     without bytes, Receive does what Wait does before a sleep.
-//   - Errors: as Wait; ErrSilent; io.EOF and other errors of the socket. What has come before the news of a death
-//     is in Buf, and no error if it is enough.
+//   - Errors: as Wait; ErrSocket, with io.EOF at the end. What has come before the news of a death is in Buf, and no error if
+//     it is enough.
 func (w *Waiter) Receive(s *Socket, ctx context.Context) error { //nolint:revive // as Wait
 	w.Beat()
 	for s.Got < s.Least {
@@ -38,7 +42,7 @@ func (w *Waiter) Receive(s *Socket, ctx context.Context) error { //nolint:revive
 		case err == nil:
 			s.Got += n
 		case !errors.Is(err, xunix.ErrTimeout):
-			return err
+			return fmt.Errorf("%w: %w", ErrSocket, err)
 		default:
 			return w.receiveSlowly(s, ctx)
 		}
@@ -64,13 +68,13 @@ func (w *Waiter) receiveSlowly(s *Socket, ctx context.Context) error { //nolint:
 		case err == nil:
 			s.Got += n
 		case !errors.Is(err, xunix.ErrTimeout):
-			return err
+			return fmt.Errorf("%w: %w", ErrSocket, err)
 		case over != nil:
 			return over
 		case died:
 			return ErrFailure
 		case late:
-			return ErrSilent
+			return fmt.Errorf("%w: %w", ErrSocket, errSilent)
 		}
 	}
 	return nil

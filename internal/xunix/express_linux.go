@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -44,14 +45,36 @@ func ReceiveBlocking(fd int, b []byte) (int, error) {
 // SendSocket sends b without blocking. The kernel takes all of it, or SendSocket returns an error.
 func SendSocket(fd int, b []byte) error {
 	for {
-		n, err := unix.SendmsgN(fd, b, nil, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+		n, _, errno := unix.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)),
+			unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT, 0, 0)
 		switch {
-		case err == nil && n == len(b):
+		case errno == 0 && int(n) == len(b):
 			return nil
-		case err == nil:
+		case errno == 0:
 			return io.ErrShortWrite
-		case !errors.Is(err, unix.EINTR):
-			return fmt.Errorf("send: %w", err)
+		case errno != unix.EINTR:
+			return fmt.Errorf("send: %w", errno)
+		}
+	}
+}
+
+// ReceiveAtOnce reads from a socket without blocking, whether it blocks or not, and past the Go scheduler, as it does not wait.
+//
+//   - Errors: ErrAgain if there is nothing to read; io.EOF at the end.
+func ReceiveAtOnce(fd int, b []byte) (int, error) {
+	for {
+		n, _, errno := unix.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)), unix.MSG_DONTWAIT, 0, 0)
+		switch errno {
+		case 0:
+			if n == 0 && len(b) > 0 {
+				return 0, io.EOF
+			}
+			return int(n), nil
+		case unix.EAGAIN:
+			return 0, ErrAgain
+		case unix.EINTR:
+		default:
+			return 0, fmt.Errorf("receive: %w", errno)
 		}
 	}
 }

@@ -13,6 +13,9 @@ func ReceiveBlocking(int, []byte) (int, error) { return 0, ErrNotSupported }
 // SendSocket needs Linux.
 func SendSocket(int, []byte) error { return ErrNotSupported }
 
+// ReceiveAtOnce needs Linux.
+func ReceiveAtOnce(int, []byte) (int, error) { return 0, ErrNotSupported }
+
 // SendPacketFD needs Linux.
 func SendPacketFD(int, []byte, ...int) error { return ErrNotSupported }
 

@@ -139,7 +139,7 @@ func (d *ExpressDoor) admit(s *socket) (code, error) {
 // serve reads what has come on an express socket, and answers it.
 func (d *ExpressDoor) serve(s *socket) {
 	c := s.call
-	n, err := xunix.ReceiveSocket(s.fd, c.request[c.got:])
+	n, err := xunix.ReceiveAtOnce(s.fd, c.request[c.got:])
 	if errors.Is(err, xunix.ErrAgain) {
 		return
 	}
@@ -153,7 +153,7 @@ func (d *ExpressDoor) serve(s *socket) {
 		d.hangUp(s)
 	case reply != nil:
 		c.got = 0
-		if err := s.say(&d.t.vector, reply); err != nil { // one reply at a time has room
+		if err := xunix.SendSocket(s.fd, reply); err != nil { // one reply at a time has room
 			d.hangUp(s)
 		}
 	case c.got == len(c.request): // no request is longer
