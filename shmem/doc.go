@@ -162,6 +162,8 @@
 //     find it; of a Broadcast, those that do not find their call at the root. It is not found for less data, for Sync
 //     and Barrier, and for operators. ReduceValue and BroadcastValue find it for values of any size, but cannot tell
 //     types of one size from each other.
+//   - A team whose PEs are on several nodes finds ErrMismatch for data of any size, for Sync and for Barrier, and not for
+//     operators. All members get it, dst is as before, and the team goes on.
 //   - ReduceValue and BroadcastValue behave as Reduce and Broadcast, and return zeros with an error.
 //   - With GOSHMEM_CHECK=collectives, all members get ErrMismatch in every case, dst is as before, and the team goes
 //     on.

@@ -198,6 +198,29 @@ func TestFarDestroyAfterLoss(t *testing.T) {
 	}
 }
 
+// Wait for a result of a near PE does not wait for operations on other nodes, and does not fail with them.
+func TestNearPendingBesideFarPut(t *testing.T) {
+	f := newFarJob(t, 2, 1)
+	objects := make([]Sym[int64], len(f.worlds))
+	f.each(t, func(w *World) (err error) {
+		objects[w.MyPE()], err = Calloc[int64](w, 1)
+		return err
+	})
+	f.nodes[1].endAgent(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := f.worlds[0].With(ctx).Ctx()
+	ok(t, P(c, objects[0], 1, 2))
+	near, err := AtomicFetchAddNBI(c, objects[0], 5, 1)
+	ok(t, err)
+	if v, err := near.Wait(); v != 0 || err != nil {
+		t.Errorf("the result of a near PE is %d, %v, want 0", v, err)
+	}
+	if err := c.Quiet(); !errors.Is(err, context.Canceled) {
+		t.Errorf("Quiet: %v, want the end of the context: the agent of the other node has ended", err)
+	}
+}
+
 // The error of a PE that died with its node names the node.
 func TestLostNode(t *testing.T) {
 	f := newFarJob(t, 1, 2)

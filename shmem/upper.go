@@ -22,8 +22,8 @@ type upper interface {
 	Conclude(ctx context.Context, failed error) error
 	Same(ctx context.Context, w coll.Words) (differs int, first, other coll.Words, err error)
 	// Gather gives mine, at most layout.UpperValue bytes and as many on all members, to all, and passes what the members
-	// in from give to take. differs is the lowest member whose w differs, or -1.
-	Gather(ctx context.Context, w coll.Words, mine []byte, from []int, take func(member int, data []byte)) (differs int, err error)
+	// in from give to take. differs is the lowest member whose w differs from first, that of the first member, or -1.
+	Gather(ctx context.Context, w coll.Words, mine []byte, from []int, take func(member int, data []byte)) (differs int, first coll.Words, err error)
 	// Split makes teams of members, which all members of the new team list. A member that lists none gets nil.
 	Split(ctx context.Context, members []int, tolerant bool) (member, error)
 	Dissolve(ctx context.Context) error
@@ -34,11 +34,24 @@ type flatTeam struct{ *flat.Team }
 
 // Conclude returns when all members have called it.
 func (t flatTeam) Conclude(ctx context.Context, failed error) error {
-	differs, err := t.Team.Conclude(ctx, coll.Words{3: callSync}, failed)
-	if err == nil && differs >= 0 {
-		return &coll.OtherError{Member: differs}
+	w := coll.Words{3: callSync}
+	differs, first, err := t.Team.Conclude(ctx, w, failed)
+	if err != nil {
+		return err
 	}
-	return err
+	return mismatch(w, first, differs)
+}
+
+// mismatch returns an error that names the lowest member that has called something else than this one, which has called w.
+// differs is the lowest member that has called something else than the first one, or -1.
+func mismatch(w, first coll.Words, differs int) error {
+	switch {
+	case differs < 0:
+		return nil
+	case w != first:
+		return &coll.OtherError{Member: 0}
+	}
+	return &coll.OtherError{Member: differs}
 }
 
 // Split makes teams of members.

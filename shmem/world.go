@@ -154,6 +154,11 @@ func newWorld(j *job.Job, mode Mode) (*World, error) {
 // rejoin takes back that an earlier world of this process has left its teams. In a job of several nodes it clears the
 // words of that world's teams between two barriers.
 func rejoin(j *job.Job, spanning *flat.Process, teams ...*coll.Team) error {
+	if j.Far != nil {
+		if err := j.Far.Settle(context.Background()); err != nil {
+			return err
+		}
+	}
 	cleared := false
 	return coll.Rejoin(func() error {
 		err := j.Fence(context.Background())

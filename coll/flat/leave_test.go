@@ -86,7 +86,7 @@ func TestConclude(t *testing.T) {
 					failed = &coll.DeadError{Members: []int{(failing + 1) % 6}} // which the pages do not tell yet
 				}
 				conclude := func(x *process, failed error) error {
-					_, err := x.world.Conclude(t.Context(), coll.Words{}, failed)
+					_, _, err := x.world.Conclude(t.Context(), coll.Words{}, failed)
 					return err
 				}
 				for pe, err := range c.each(c.all(), func(x *process) error {

@@ -91,34 +91,34 @@ func (t *Team) Same(ctx context.Context, w coll.Words) (differs int, first, othe
 
 // Conclude is Same for the end of a collective. failed is why this member could not do its part, or nil. If a member has
 // failed, all members get an error, and the team is broken.
-func (t *Team) Conclude(ctx context.Context, w coll.Words, failed error) (differs int, err error) {
+func (t *Team) Conclude(ctx context.Context, w coll.Words, failed error) (differs int, first coll.Words, err error) {
 	r := record{first: w}
 	if failed != nil {
 		r.fault, r.who = faultOf(failed)
 	}
 	r, err = t.step(ctx, r)
 	if err != nil {
-		return -1, err
+		return -1, first, err
 	}
-	return int(r.differs), nil
+	return int(r.differs), r.first, nil
 }
 
 // Gather gives mine, at most layout.UpperValue bytes, to all members, and passes what some members give to take. w says
-// what is called and with what, as in Same. If members differ, it returns the lowest one that does, and takes nothing.
+// what is called and with what, as in Same. If members differ, it returns what Same does, and takes nothing.
 //
 //   - Deaths: all survivors get a *coll.DeadError if a member dies before all have read.
-func (t *Team) Gather(ctx context.Context, w coll.Words, mine []byte, from []int, take func(member int, data []byte)) (differs int, err error) {
+func (t *Team) Gather(ctx context.Context, w coll.Words, mine []byte, from []int, take func(member int, data []byte)) (differs int, first coll.Words, err error) {
 	if !t.busy.CompareAndSwap(false, true) { // the words of Mine are those of the collective that is under way
-		return -1, coll.ErrConcurrent
+		return -1, first, coll.ErrConcurrent
 	}
 	defer t.busy.Store(false)
 	copy(t.p.Words.Mine[t.id][:], mine)
 	r, err := t.meet(ctx, record{first: w})
 	if err != nil {
-		return -1, err
+		return -1, first, err
 	}
 	if r.differs >= 0 {
-		return int(r.differs), nil
+		return int(r.differs), r.first, nil
 	}
 	data := make([]byte, len(mine))
 	var failed error
@@ -133,7 +133,7 @@ func (t *Team) Gather(ctx context.Context, w coll.Words, mine []byte, from []int
 		end.fault, end.who = faultOf(failed)
 	}
 	_, err = t.meet(ctx, end)
-	return -1, errors.Join(failed, err)
+	return -1, r.first, errors.Join(failed, err)
 }
 
 // read reads what a member gives.

@@ -35,7 +35,7 @@ func serveNode(line *os.File, cfg Config, key [32]byte, listen netip.AddrPort) e
 	}
 	ready := wire.AgentReady{Addr: t.Addrs()[0].String()}
 	if err := xunix.SendFDs(line, ready.Append(nil), []int{t.WakeFD()}); err != nil {
-		return err
+		return ofLine(err)
 	}
 	if err := t.Watch(int(line.Fd())); err != nil {
 		return err
@@ -50,7 +50,7 @@ type orders struct {
 	packet    []byte
 }
 
-// take carries out the orders that have come. It returns io.EOF when the daemon has ended.
+// take carries out the orders that have come. It returns errDaemonEnded when the daemon has ended.
 func (o *orders) take(a *Agent) error {
 	for {
 		n, fd, err := xunix.RecvPacketFD(int(o.line.Fd()), o.packet)
@@ -58,7 +58,7 @@ func (o *orders) take(a *Agent) error {
 		case errors.Is(err, xunix.ErrAgain):
 			return nil
 		case err != nil:
-			return err
+			return ofLine(err)
 		}
 		if err := o.carryOut(a, o.packet[:n], fd); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (o *orders) carryOut(a *Agent, packet []byte, fd int) error {
 			return nil
 		}
 		answer := wire.AgentDropped{Number: m.Number}
-		return xunix.SendAtOnce(o.line, answer.Append(nil)) // the daemon reads at once, unless it is about to end
+		return ofLine(xunix.SendAtOnce(o.line, answer.Append(nil))) // the daemon reads at once, unless it is about to end
 	default:
 		return fmt.Errorf("order %d of the daemon, want %d or %d", kind, wire.AgentMessagePeers, wire.AgentMessageDrop)
 	}

@@ -41,6 +41,8 @@ type faulty struct {
 	shared  shmem.Sym[uint64] // one element, to which all add
 	single  shmem.Sym[uint64] // element i: PE i alone adds
 	plain   shmem.Sym[uint64] // the same, without a fetch
+	counted shmem.Sym[uint64] // one element, on PE 0, that the lock guards
+	lock    shmem.Lock
 
 	seq     uint64
 	before  []uint64           // what the last look at the places has found
@@ -62,6 +64,8 @@ type faultReport struct {
 	Single, Plain         []uint64 // by PE
 	Wrong                 []string
 	Longest, LongestQuiet time.Duration // of an operation
+	Locked                uint64        // how often this PE has had the lock, if nobody is to die
+	Counted               uint64        // on PE 0: how often all have, by a word that the lock guards
 }
 
 // faultStamp is a word that PE pe puts on PE to in a round: 16 bits of it show whether anybody has put it.
@@ -93,7 +97,7 @@ func testFaults(args []string, stdout, stderr io.Writer) int {
 	}
 	fmt.Fprintf(stdout, "began %d %d %s\n", p.me, os.Getpid(), os.Getenv("PMIX_HOSTNAME"))
 	stop, last := filepath.Join(args[0], "stop"), filepath.Join(args[0], "check")
-	for !exists(stop) {
+	for calm := len(args) > 1; !p.isOver(calm, exists(stop)); {
 		p.round()
 		if p.Report.Rounds == 3 {
 			fmt.Fprintf(stdout, "busy %d\n", p.me)
@@ -131,6 +135,43 @@ func testFaults(args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
+// isOver says whether the rounds are over. If nobody is to die, all PEs meet after some rounds and agree on that, and exclude each
+// other.
+func (p *faulty) isOver(calm, stops bool) bool {
+	if !calm {
+		return stops
+	}
+	if p.seq%4 != 3 {
+		return false
+	}
+	if l := p.lock; p.seq%8 == 3 && p.enter("Lock.Acquire", func() error { _, err := l.Acquire(p.c); return err }) {
+		v, err := shmem.G(p.c, p.counted, 0)
+		if err == nil {
+			err = shmem.P(p.c, p.counted, v+1, 0)
+		}
+		p.judge("a word that a lock guards", -1, errors.Join(err, l.Release(p.c)))
+		p.Report.Locked++
+	}
+	word, most := 0, 0
+	if stops {
+		word = 1
+	}
+	return !p.enter("Barrier", p.w.Barrier) || !p.enter("ReduceValue", func() (err error) {
+		most, err = shmem.ReduceValue(p.w.Team(), word, shmem.Max)
+		return err
+	}) || most > 0
+}
+
+// enter calls something that needs all PEs. Nobody is dead, so it must not fail.
+func (p *faulty) enter(op string, call func() error) bool {
+	var err error
+	p.timed(&p.Report.Longest, func() { err = call() })
+	if err != nil {
+		p.wrong("%s: %v", op, err)
+	}
+	return err == nil
+}
+
 // exists says whether a file is there.
 func exists(name string) bool {
 	_, err := os.Stat(name)
@@ -142,10 +183,13 @@ func (p *faulty) begin() (err error) {
 	for _, x := range []struct {
 		sym  *shmem.Sym[uint64]
 		each int
-	}{{&p.words, 1}, {&p.blocks, faultBlock}, {&p.signals, 1}, {&p.strided, 2 * faultStrided}, {&p.own, faultOwn}, {&p.shared, 1}, {&p.single, 1}, {&p.plain, 1}} {
+	}{{&p.words, 1}, {&p.blocks, faultBlock}, {&p.signals, 1}, {&p.strided, 2 * faultStrided}, {&p.own, faultOwn}, {&p.shared, 1}, {&p.single, 1}, {&p.plain, 1}, {&p.counted, 1}} {
 		if *x.sym, err = shmem.Calloc[uint64](p.w, x.each*p.n); err != nil {
 			return err
 		}
+	}
+	if p.lock, err = shmem.NewLock(p.w); err != nil {
+		return err
 	}
 	p.before = make([]uint64, p.n*(2+faultBlock+2*faultStrided+2))
 	p.theirs, p.last = make([][faultOwn]uint64, p.n), make([]uint64, p.n)
@@ -210,6 +254,9 @@ func (p *faulty) round() {
 			p.timed(&p.Report.Longest, func() { p.operate(to, dead) })
 		}
 	}
+	if p.seq%8 == 5 {
+		p.burst()
+	}
 	if p.seq%4 != 0 {
 		return
 	}
@@ -255,6 +302,40 @@ func (p *faulty) operate(to int, dead bool) {
 	p.get(to, ok)
 }
 
+// burst gives one other PE more than the blocks and slots for its node hold. So operations have to wait for these.
+func (p *faulty) burst() {
+	to := rand.IntN(p.n)
+	if to == p.me || p.isDead(to) {
+		return
+	}
+	stamp := faultStamp(p.me, to, p.seq)
+	p.buf = slices.Repeat([]uint64{stamp}, faultBlock)
+	block := p.blocks.Slice(p.me*faultBlock, (p.me+1)*faultBlock)
+	for range 80 {
+		if !p.judge("PutSignal", to, shmem.PutSignal(p.c, block, p.buf, p.signals.At(p.me), stamp, shmem.SignalSet, to)) {
+			return
+		}
+	}
+	var all []shmem.Pending[uint64]
+	for range 150 {
+		f, err := shmem.AtomicFetchAddNBI(p.c, p.plain.At(p.me), 1, to)
+		if !p.judge("AtomicFetchAddNBI", to, err) {
+			break
+		}
+		all = append(all, f)
+	}
+	for _, f := range all {
+		old, err := f.Wait()
+		if !p.judge("Pending.Wait", to, err) {
+			return
+		}
+		if want := p.Report.Added[to]; old != want {
+			p.wrong("the element of PE %d to which this PE adds many was %d, want %d", to, old, want)
+		}
+		p.Report.Added[to]++
+	}
+}
+
 // add adds to the shared element of a PE, and then to this PE's own one there.
 func (p *faulty) add(to int, ok func(string, error) bool) {
 	fetchAdd := func(x shmem.Sym[uint64]) (uint64, error) {
@@ -291,7 +372,8 @@ func (p *faulty) get(to int, ok func(string, error) bool) {
 	if p.seq%2 == 0 {
 		n = 20
 	}
-	got, err := make([]uint64, n), error(nil)
+	got := make([]uint64, n)
+	var err error
 	if p.seq%3 == 0 {
 		var g shmem.Pending[[]uint64]
 		if g, err = shmem.GetNBI(p.c, got, p.own.Slice(0, n), to); err == nil {
@@ -369,6 +451,7 @@ func (p *faulty) finish() {
 	}
 	r := &p.Report
 	r.Failed, r.Shared = p.w.Failed(), p.shared.Local()[0]
+	r.Counted = p.counted.Local()[0]
 	r.Single, r.Plain = p.single.Local()[:p.n], p.plain.Local()[:p.n]
 	for pe := range p.unheard {
 		r.Accused = append(r.Accused, pe)

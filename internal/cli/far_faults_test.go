@@ -27,45 +27,15 @@ var (
 	farFaultSeed = flag.Uint64("far-fault-seed", 0, "the seed of the faults of TestFarFaults; 0: another one each time")
 )
 
+// longFaults is from how many faults on some are long.
+const longFaults = 20
+
 // Bounds of TestFarFaults. A machine with other work needs them; most jobs take a tenth.
 const (
 	faultBegin = 60 * time.Second // until all PEs have joined and work
 	faultHeard = 20 * time.Second // until oshrun tells of a death, after the last fault
 	faultStops = 40 * time.Second // until all PEs that live have stopped, and then until all have reported, and the job is over
 )
-
-// How long faults last.
-const (
-	faultLease     = 3 * time.Second // of jobs with long faults
-	faultShort     = 800 * time.Millisecond
-	faultLong      = faultLease + 2*time.Second
-	faultAgentHung = 14 * time.Second // its daemon takes 10 s to find that an agent is hung
-)
-
-// faultKind is a kind of fault.
-type faultKind struct {
-	name  string
-	apart bool // it needs nodes with networks of their own
-	kills bool // somebody dies
-	long  bool // it lasts longer than somebody is patient
-	make  func(f *faultJob, kind *faultKind)
-}
-
-// faultKinds are all kinds. The long ones are rare, because they take long.
-var faultKinds = []faultKind{
-	{name: "kill PE", kills: true, make: (*faultJob).killPE},
-	{name: "kill agent", kills: true, make: (*faultJob).killNode},
-	{name: "kill daemon", kills: true, make: (*faultJob).killNode},
-	{name: "stop PE", make: (*faultJob).stopPE},
-	{name: "stop agent", make: (*faultJob).stopNode},
-	{name: "stop daemon", make: (*faultJob).stopNode},
-	{name: "cut node", apart: true, make: (*faultJob).cutNode},
-	{name: "cut pair", apart: true, make: (*faultJob).cutPair},
-	{name: "stop PE", long: true, make: (*faultJob).stopPE},
-	{name: "stop agent", long: true, kills: true, make: (*faultJob).stopNode},
-	{name: "stop daemon", long: true, kills: true, make: (*faultJob).stopNode},
-	{name: "cut node", apart: true, long: true, kills: true, make: (*faultJob).cutNode},
-}
 
 // faultJob is a job on four nodes that suffers faults.
 type faultJob struct {
@@ -75,6 +45,8 @@ type faultJob struct {
 	n        int
 	apart    bool
 	recovers bool
+	calm     bool // nobody dies, and the PEs meet
+	early    bool // faults come when the PEs begin, and connections open
 	dir      string
 	holder   string         // how nsenter names the network that connects the nodes
 	heals    sync.WaitGroup // faults that end by themselves
@@ -91,9 +63,10 @@ type faultJob struct {
 	daemons, agents map[string]int
 	dead            map[int]bool // what follows is the test's own
 	lost            map[string]bool
-	words           []string // that oshrun says of the deaths
-	status          int      // of the first death
-	said            []string // the faults
+	maybe           map[string]bool // nodes that may be lost, or not
+	words           []string        // that oshrun says of the deaths
+	status          int             // of the first death
+	said            []string        // the faults
 }
 
 // Whatever fails, and whenever, PEs that put, add and get on other nodes hang nowhere, read and execute nothing wrong, and have errors
@@ -110,27 +83,78 @@ func TestFarFaults(t *testing.T) {
 	if testing.Short() {
 		total = min(total, 3)
 	}
-	_, noNsenter := exec.LookPath("nsenter")
-	_, noIP := exec.LookPath("ip")
-	apart := testenv.Has(testenv.Root) && testenv.Has(testenv.Namespaces) && noNsenter == nil && noIP == nil
+	apart := canCut()
 	made := map[string]int{}
 	for done, i := 0, 0; done < total && !t.Failed(); i++ {
-		f := &faultJob{
-			t: t, rng: rand.New(rand.NewPCG(rng.Uint64(), 0)), apart: apart && i%2 == 1,
-			pids: map[int]int{}, nodes: map[int]string{}, busy: map[int]bool{}, stopped: map[int]bool{}, left: map[int]bool{},
-			reports: map[int]*faultReport{}, daemons: map[string]int{}, agents: map[string]int{}, dead: map[int]bool{}, lost: map[string]bool{},
-		}
-		faults := f.choose(min(3, total-done), total >= 20 && i%8 == 7)
+		f := newFaultJob(rand.New(rand.NewPCG(rng.Uint64(), 0)), apart && i%2 == 1)
+		faults := f.choose(min(3, total-done), total >= longFaults && i%8 == 7)
 		done += len(faults)
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			f.t = t
-			f.test(faults)
-		})
+		t.Run(fmt.Sprint(i), func(t *testing.T) { f.test(t, faults) })
 		for _, kind := range faults {
 			made[kind.title()]++
 		}
 	}
 	t.Logf("faults: %v", made)
+}
+
+// canCut says whether nodes of this machine's own can be cut off.
+func canCut() bool {
+	_, noNsenter := exec.LookPath("nsenter")
+	_, noIP := exec.LookPath("ip")
+	return testenv.Has(testenv.Root) && testenv.Has(testenv.Namespaces) && noNsenter == nil && noIP == nil
+}
+
+// Two nodes that do not reach each other give each other up. Others go on.
+func TestFarFaultOfPair(t *testing.T) {
+	t.Parallel()
+	if *farFaults < longFaults || !canCut() {
+		t.Skipf("takes %v, root and ip: -far-faults %d", faultApart, longFaults)
+	}
+	f := newFaultJob(rand.New(rand.NewPCG(1, 2)), true)
+	f.n = 8
+	f.test(t, []*faultKind{{name: "cut pair", long: true, apart: true, make: func(f *faultJob, kind *faultKind) {
+		f.cutPair("node1", "node3", kind)
+	}}})
+	if len(f.lost) == 0 {
+		t.Error("no node is lost")
+	}
+}
+
+// newFaultJob returns a job that is still to be started.
+func newFaultJob(rng *rand.Rand, apart bool) *faultJob {
+	return &faultJob{
+		rng: rng, apart: apart, recovers: true,
+		pids: map[int]int{}, nodes: map[int]string{}, busy: map[int]bool{}, stopped: map[int]bool{}, left: map[int]bool{}, reports: map[int]*faultReport{},
+		daemons: map[string]int{}, agents: map[string]int{}, dead: map[int]bool{}, lost: map[string]bool{}, maybe: map[string]bool{},
+	}
+}
+
+// The loss of a node whose daemon has started those of others takes none of these, though they write messages that go by it.
+func TestFarFaultOfStarter(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"kill agent", "kill daemon"} {
+		t.Run(name, func(t *testing.T) {
+			f := newFaultJob(rand.New(rand.NewPCG(1, 2)), false)
+			f.n = 4
+			f.test(t, []*faultKind{{name: name, kills: true, make: func(f *faultJob, kind *faultKind) { f.killNode("node0", kind) }}})
+		})
+	}
+}
+
+// A node is lost whose PEs have all died before: those of other nodes that wait for it do not wait for ever.
+func TestFarFaultOfEmptyNode(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"kill agent", "kill daemon"} {
+		t.Run(name, func(t *testing.T) {
+			f := newFaultJob(rand.New(rand.NewPCG(1, 2)), false)
+			f.n = 5 // two on node0
+			f.test(t, []*faultKind{{name: "kill PEs", kills: true, make: func(f *faultJob, _ *faultKind) {
+				for _, pe := range f.living("node3") {
+					f.kill(pe)
+				}
+			}}, {name: name, kills: true, make: func(f *faultJob, kind *faultKind) { f.killNode("node3", kind) }}})
+		})
+	}
 }
 
 // title returns the name of a kind and whether it is long.
@@ -143,15 +167,18 @@ func (k *faultKind) title() string {
 
 // choose chooses up to most faults for a job.
 func (f *faultJob) choose(most int, long bool) (faults []*faultKind) {
-	f.n, f.recovers = 4+f.rng.IntN(5), true
+	f.n, f.early, f.calm = 4+f.rng.IntN(5), f.rng.IntN(3) == 0, f.rng.IntN(4) == 0
 	for range 1 + f.rng.IntN(most) {
 		for {
 			kind := &faultKinds[f.rng.IntN(len(faultKinds))]
-			if kind.apart && !f.apart || kind.long != (long && len(faults) == 0) {
+			if kind.apart && !f.apart || kind.long != (long && len(faults) == 0) || f.calm && (kind.kills || kind.long && kind.name == "cut pair") {
 				continue
 			}
 			faults = append(faults, kind)
 			break
+		}
+		if last := faults[len(faults)-1]; last.long && last.name == "cut pair" {
+			break // what is lost meanwhile is known afterwards only
 		}
 	}
 	if len(faults) == 1 && faults[0].kills {
@@ -161,12 +188,16 @@ func (f *faultJob) choose(most int, long bool) (faults []*faultKind) {
 }
 
 // test makes the faults.
-func (f *faultJob) test(faults []*faultKind) {
+func (f *faultJob) test(t *testing.T, faults []*faultKind) {
+	t.Helper()
+	f.t = t
 	networks := networksHere(f.t)
 	f.launch(faults[0].long)
 	sockets := f.sockets(f.t)
 	for _, kind := range faults {
-		<-time.After(time.Duration(f.rng.Int64N(int64(150 * time.Millisecond)))) // any moment will do
+		if !f.early || f.rng.IntN(2) == 0 {
+			<-time.After(time.Duration(f.rng.Int64N(int64(150 * time.Millisecond)))) // any moment will do
+		}
 		kind.make(f, kind)
 		if f.rng.IntN(2) == 0 {
 			f.heals.Wait()
@@ -195,7 +226,7 @@ func (f *faultJob) test(faults []*faultKind) {
 		f.t.Errorf("interfaces and named networks are %v, and were %v", after, networks)
 	}
 	if f.t.Failed() {
-		f.t.Logf("%d PEs, networks: %t, --recover: %t, faults: %v; stderr:\n%s\noutput:\n%s", f.n, f.apart, f.recovers, f.said, &f.stderr, &f.stdout)
+		f.t.Logf("%d PEs, networks: %t, --recover: %t, early: %t, calm: %t, faults: %v; stderr:\n%s\noutput:\n%s", f.n, f.apart, f.recovers, f.early, f.calm, f.said, &f.stderr, &f.stdout)
 	}
 }
 
@@ -207,6 +238,9 @@ func (f *faultJob) launch(long bool) {
 		where = "4:netns"
 	}
 	args := []string{"--emulate", where, "-n", fmt.Sprint(f.n), "t-faults", f.dir}
+	if f.calm {
+		args = append(args, "calm")
+	}
 	if long {
 		args = append([]string{"--lease", faultLease.String()}, args...)
 	}
@@ -215,7 +249,7 @@ func (f *faultJob) launch(long bool) {
 	}
 	f.job = start(f.t, args...)
 	f.output.Go(f.read)
-	f.await(faultBegin, "all PEs work", func() bool { return len(f.busy) == f.n })
+	f.await(faultBegin, "all PEs work", func() bool { return len(f.pids) == f.n && (f.early || len(f.busy) == f.n) })
 	if f.t.Failed() {
 		f.t.FailNow()
 	}
@@ -336,124 +370,6 @@ func (f *faultJob) lose(node string) {
 	f.die(f.living(node), 1, fmt.Sprintf("node %s is lost with ", node))
 }
 
-// lasting returns how long a fault lasts.
-func (f *faultJob) lasting(kind *faultKind, long time.Duration) time.Duration {
-	if kind.long {
-		return long
-	}
-	return time.Duration(f.rng.Int64N(int64(faultShort)))
-}
-
-func (f *faultJob) killPE(*faultKind) {
-	pe := f.somePE()
-	f.note("kill PE %d", pe)
-	f.die([]int{pe}, 128+int(syscall.SIGKILL), fmt.Sprintf("PE %d (pid %d) was killed by signal 9 (SIGKILL)", pe, f.pids[pe]))
-	check(f.t, syscall.Kill(f.pids[pe], syscall.SIGKILL))
-}
-
-func (f *faultJob) killNode(kind *faultKind) {
-	node := f.someNode()
-	pid, what := f.processOf(node, kind)
-	f.note("kill %s of %s", what, node)
-	f.lose(node)
-	check(f.t, syscall.Kill(pid, syscall.SIGKILL))
-}
-
-// processOf returns the process of a node that a kind is about.
-func (f *faultJob) processOf(node string, kind *faultKind) (pid int, what string) {
-	if strings.HasSuffix(kind.name, "agent") {
-		return f.agents[node], "agent"
-	}
-	return f.daemons[node], "daemon"
-}
-
-func (f *faultJob) stopPE(kind *faultKind) {
-	pe := f.somePE()
-	f.stop(fmt.Sprintf("PE %d", pe), f.pids[pe], f.lasting(kind, faultLong))
-}
-
-func (f *faultJob) stopNode(kind *faultKind) {
-	node := f.someNode()
-	pid, what := f.processOf(node, kind)
-	long := faultLong
-	if what == "agent" {
-		long = faultAgentHung
-	}
-	if kind.long {
-		f.lose(node)
-	}
-	f.stop(what+" of "+node, pid, f.lasting(kind, long))
-}
-
-// stop stops a process for some time. It may be killed meanwhile.
-func (f *faultJob) stop(what string, pid int, d time.Duration) {
-	f.note("stop %s for %v", what, d)
-	check(f.t, syscall.Kill(pid, syscall.SIGSTOP))
-	f.later(d, func() error {
-		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil && !isDead(pid) {
-			return err
-		}
-		return nil
-	})
-}
-
-// later heals after some time.
-func (f *faultJob) later(d time.Duration, heal func() error) {
-	f.heals.Go(func() {
-		<-time.After(d)
-		if err := heal(); err != nil {
-			f.t.Errorf("end of a fault: %v", err)
-		}
-	})
-}
-
-// cutNode takes the interface of a node down.
-func (f *faultJob) cutNode(kind *faultKind) {
-	node, d := f.someNode(), f.lasting(kind, faultLong)
-	f.note("cut %s for %v", node, d)
-	if kind.long {
-		f.lose(node)
-	}
-	port := "port" + strings.TrimPrefix(node, "node")
-	lost := f.lost[node]
-	check(f.t, f.inNetwork(f.holder, "link", "set", port, "down"))
-	f.later(d, func() error {
-		if err := f.inNetwork(f.holder, "link", "set", port, "up"); err != nil && !lost && !isDead(f.daemons[node]) {
-			return err
-		}
-		return nil
-	})
-}
-
-// cutPair makes two nodes send each other packets to an address that nobody has.
-func (f *faultJob) cutPair(kind *faultKind) {
-	a, b := f.someNode(), f.someNode()
-	d := f.lasting(kind, faultLong)
-	f.note("cut %s from %s for %v", a, b, d)
-	if a == b {
-		return
-	}
-	for _, way := range [][2]string{{a, b}, {b, a}} {
-		from := fmt.Sprintf("--net=/proc/%d/ns/net", f.daemons[way[0]])
-		to := fmt.Sprintf("10.0.0.%d", 1+number(strings.TrimPrefix(way[1], "node")))
-		check(f.t, f.inNetwork(from, "neigh", "replace", to, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent"))
-		f.later(d, func() error {
-			if err := f.inNetwork(from, "neigh", "del", to, "dev", "eth0"); err != nil && !isDead(f.daemons[way[0]]) {
-				return err
-			}
-			return nil
-		})
-	}
-}
-
-// inNetwork runs ip in a network.
-func (f *faultJob) inNetwork(network string, args ...string) error {
-	if text, err := exec.Command("nsenter", slices.Concat([]string{network, "ip"}, args)...).CombinedOutput(); err != nil {
-		return fmt.Errorf("ip %v: %w: %s", args, err, text)
-	}
-	return nil
-}
-
 // gather stops the PEs that live, and then takes their reports.
 func (f *faultJob) gather() {
 	write := func(name string, what any) {
@@ -470,9 +386,27 @@ func (f *faultJob) gather() {
 		}
 	}
 	write("stop", nil)
-	f.await(faultStops, "all PEs that live have stopped", all(f.stopped))
+	f.await(faultStops, "all PEs that live have stopped", func() bool {
+		f.noteLost()
+		return all(f.stopped)()
+	})
+	for pe := range f.dead { // the PEs of nodes that might be lost are known now: none of them waits any more
+		if !slices.Contains(dead, pe) {
+			dead = append(dead, pe)
+		}
+	}
+	slices.Sort(dead)
 	write("check", dead)
 	f.await(faultStops, "all PEs that live have left", all(f.left))
+}
+
+// noteLost notes the loss of nodes that may be lost.
+func (f *faultJob) noteLost() {
+	for node := range f.maybe {
+		if !f.lost[node] && strings.Contains(f.stderr.String(), "node "+node+" is lost with ") {
+			f.lose(node)
+		}
+	}
 }
 
 // dump has the processes of the job say where they are.
@@ -492,14 +426,16 @@ func (f *faultJob) dump() {
 
 // judge checks the end of the job and the reports.
 func (f *faultJob) judge() {
-	want := f.status
-	if f.recovers && len(f.dead) > 0 {
+	said, want := f.stderr.String(), f.status
+	switch {
+	case strings.Contains(said, "is lost before it has said that all output had come"):
+		want = 1
+	case f.recovers && len(f.dead) > 0:
 		want = 3
 	}
 	if status := f.cmd.ProcessState.ExitCode(); status != want {
 		f.t.Errorf("status %d, want %d", status, want)
 	}
-	said := f.stderr.String()
 	for _, words := range f.words {
 		if !strings.Contains(said, words) {
 			f.t.Errorf("oshrun does not say %q", words)
@@ -514,6 +450,13 @@ func (f *faultJob) judge() {
 		return
 	}
 	dead := slices.Sorted(maps.Keys(f.dead))
+	locked := uint64(0)
+	for _, r := range f.reports {
+		locked += r.Locked
+	}
+	if r := f.reports[0]; f.calm && r != nil && r.Counted != locked {
+		f.t.Errorf("PEs have had the lock %d times, and counted %d", locked, r.Counted)
+	}
 	for _, pe := range f.living("") {
 		r := f.reports[pe]
 		if r == nil {

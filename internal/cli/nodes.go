@@ -318,7 +318,8 @@ func newAgent() *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(*cobra.Command, []string) error {
-			defer outlivePipes()() // its messages go by the launch agent of the node, which may have ended
+			mortal := outlivePipes() // its messages go by the launch agent of the node, which may have ended
+			defer mortal()
 			return daemonFailed(agent.RunProcess())
 		},
 	}
@@ -333,7 +334,8 @@ func newDaemon() *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			defer outlivePipes()() // the launch agent, which reads its messages, may end before it
+			mortal := outlivePipes() // the launch agent, which reads its messages, may end before it
+			defer mortal()
 			if network {
 				return daemonFailed(nodes.HoldNetwork())
 			}

@@ -64,14 +64,13 @@ type nodeAgent struct {
 	lent  bool       // a PE has its descriptors
 	lack  error      // why there is no agent; nil: there is one, or the job has one node
 
-	queue  sync.Mutex       // held for no call that waits: callers may hold the lock of the table
-	deaths []wire.AgentDrop // of which the agent is still to be told
+	queue     sync.Mutex               // held for no call that waits: callers may hold the lock of the table
+	deaths    []wire.AgentDrop         // of which the agent is still to be told
+	asked     uint64                   // the number of the last question
+	questions map[uint64]chan struct{} // by number: those without an answer
 
 	hungAfter time.Duration // how long the agent may take to answer
 	hung      sync.Once     // it is killed because it has taken longer
-	drops     sync.Mutex    // held from a question to its answer
-	asked     uint64        // the number of the last question
-	dropped   chan uint64
 
 	page, event *os.File   // the agent's page, and its event descriptor
 	told        sync.Mutex // held while a packet is sent that may have to wait
@@ -208,6 +207,7 @@ func (a *nodeAgent) start(j *localJob) (addr string, err error) {
 		return "", fmt.Errorf("start of the agent: %w", a.explain(err))
 	}
 	go a.hear(j)
+	go a.attend()
 	return addr, nil
 }
 

@@ -64,7 +64,7 @@ type AgentPeers struct{ Addrs []string }
 // AgentDrop says what is dead. No effect of it is to appear on this node once the agent has answered.
 type AgentDrop struct {
 	Number uint64 // of the message, which the answer has; 0: none is wanted
-	Node   int    // of the PE, or the node that is lost
+	Node   int    // of the PE, or the node that is lost; -1: none is, and the answer alone is wanted
 	PE     int    // index of a PE on that node; -1: the node is lost
 }
 
