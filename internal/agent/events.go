@@ -99,6 +99,13 @@ type executor Agent
 // Execute executes a record of another node.
 func (x *executor) Execute(source stream.Source, r *record.Record) (record.Status, uint64) {
 	m := x.memory
+	if m.limits.IsWordPut(r) {
+		if m.dead[r.Local] {
+			return record.StatusDead, 0
+		}
+		m.putWord(r)
+		return record.StatusOK, 0
+	}
 	if err := m.limits.Check(r); err != nil {
 		(*Agent)(x).log(fmt.Errorf("PE %d of node %d: %w", source.Local, source.Node, err))
 		return record.StatusBad, 0

@@ -61,11 +61,16 @@ func mapAgent(fds []int, place Place) (*agentLine, error) {
 
 // home returns the node of a PE of the job, and the PE's index there.
 func (a *agentLine) home(pe layout.PE) (node int, local layout.Local) {
-	i, found := slices.BinarySearchFunc(a.homes, pe, func(h home, pe layout.PE) int { return int(h.first - pe) })
-	if !found {
-		i-- // the node whose first PE is the last one below pe
+	low, high := 0, len(a.homes) // the home is one of low to high-1. No call of package slices: each far operation comes here
+	for high-low > 1 {
+		if middle := int(uint(low+high) / 2); a.homes[middle].first <= pe {
+			low = middle
+		} else {
+			high = middle
+		}
 	}
-	return a.homes[i].node, layout.Local(pe - a.homes[i].first)
+	h := &a.homes[low]
+	return h.node, layout.Local(pe - h.first)
 }
 
 // startFar makes the port by which this process reaches PEs of other nodes, if its node has an agent.
