@@ -6,11 +6,11 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-// atomic is one atomic operation: what it does in step i, and what the word holds after n steps from
+// atomic is one atomic operation: what it does in step i to the word of a PE, and what the word holds after n steps from
 // zero on.
 type atomic struct {
 	name  string
-	do    func(c *shmem.Ctx, x shmem.Sym[int64], i int64) error
+	do    func(c *shmem.Ctx, x shmem.Sym[int64], i int64, pe int) error
 	after func(n int64) int64
 }
 
@@ -21,32 +21,32 @@ func double(n int64) int64 { return 2 * n }
 
 // atomics are all atomic operations.
 var atomics = []atomic{
-	{"shmem_fadd", func(c *shmem.Ctx, x shmem.Sym[int64], _ int64) error {
-		_, err := shmem.AtomicFetchAdd(c, x, 2, target)
+	{"shmem_fadd", func(c *shmem.Ctx, x shmem.Sym[int64], _ int64, pe int) error {
+		_, err := shmem.AtomicFetchAdd(c, x, 2, pe)
 		return err
 	}, double},
-	{"shmem_finc", func(c *shmem.Ctx, x shmem.Sym[int64], _ int64) error {
-		_, err := shmem.AtomicFetchInc(c, x, target)
+	{"shmem_finc", func(c *shmem.Ctx, x shmem.Sym[int64], _ int64, pe int) error {
+		_, err := shmem.AtomicFetchInc(c, x, pe)
 		return err
 	}, count},
-	{"shmem_add", func(c *shmem.Ctx, x shmem.Sym[int64], _ int64) error { return shmem.AtomicAdd(c, x, 2, target) }, double},
-	{"shmem_inc", func(c *shmem.Ctx, x shmem.Sym[int64], _ int64) error { return shmem.AtomicInc(c, x, target) }, count},
-	{"shmem_cswap", func(c *shmem.Ctx, x shmem.Sym[int64], i int64) error {
-		_, err := shmem.AtomicCompareSwap(c, x, max(i-1, 0), i, target)
+	{"shmem_add", func(c *shmem.Ctx, x shmem.Sym[int64], _ int64, pe int) error { return shmem.AtomicAdd(c, x, 2, pe) }, double},
+	{"shmem_inc", func(c *shmem.Ctx, x shmem.Sym[int64], _ int64, pe int) error { return shmem.AtomicInc(c, x, pe) }, count},
+	{"shmem_cswap", func(c *shmem.Ctx, x shmem.Sym[int64], i int64, pe int) error {
+		_, err := shmem.AtomicCompareSwap(c, x, max(i-1, 0), i, pe)
 		return err
 	}, last},
-	{"shmem_swap", func(c *shmem.Ctx, x shmem.Sym[int64], i int64) error {
-		_, err := shmem.AtomicSwap(c, x, i, target)
+	{"shmem_swap", func(c *shmem.Ctx, x shmem.Sym[int64], i int64, pe int) error {
+		_, err := shmem.AtomicSwap(c, x, i, pe)
 		return err
 	}, last},
-	{"shmem_set", func(c *shmem.Ctx, x shmem.Sym[int64], i int64) error { return shmem.AtomicSet(c, x, i, target) }, last},
-	{"shmem_fetch", func(c *shmem.Ctx, x shmem.Sym[int64], _ int64) error {
-		_, err := shmem.AtomicFetch(c, x, target)
+	{"shmem_set", func(c *shmem.Ctx, x shmem.Sym[int64], i int64, pe int) error { return shmem.AtomicSet(c, x, i, pe) }, last},
+	{"shmem_fetch", func(c *shmem.Ctx, x shmem.Sym[int64], _ int64, pe int) error {
+		_, err := shmem.AtomicFetch(c, x, pe)
 		return err
 	}, func(int64) int64 { return 0 }},
 }
 
-// atomics measures each atomic operation of PE 0 on a word of PE 1.
+// atomics measures each atomic operation of PE 0 on a word of the target.
 func (b *bench) atomics(t *test) error {
 	x, err := shmem.Calloc[int64](b.w, 1)
 	if err != nil {
@@ -71,7 +71,7 @@ func (b *bench) measureAtomic(t *test, a *atomic, x shmem.Sym[int64]) error {
 		step := int64(0)
 		us, err := timed(iterations, warmup, func(n int) error {
 			for range n {
-				if err := a.do(b.c, x, step); err != nil {
+				if err := a.do(b.c, x, step, b.target); err != nil {
 					return err
 				}
 				step++
@@ -89,7 +89,7 @@ func (b *bench) measureAtomic(t *test, a *atomic, x shmem.Sym[int64]) error {
 		return err
 	}
 	wrong := 0
-	if b.me == target && x.Local()[0] != a.after(int64(iterations+warmup)) {
+	if b.me == b.target && x.Local()[0] != a.after(int64(iterations+warmup)) {
 		wrong = 8
 	}
 	return b.validate(8, wrong)

@@ -13,19 +13,28 @@ import (
 
 // bench is a run of tests on one PE.
 type bench struct {
-	w     *shmem.World
-	c     *shmem.Ctx
-	o     Options
-	me    int
-	npes  int
-	out   output             // PE 0's
-	tally tally              // of wrong bytes and errors
-	stats shmem.Sym[float64] // on PE 0, one figure of each PE
+	w      *shmem.World
+	c      *shmem.Ctx
+	o      Options
+	me     int
+	npes   int
+	homes  []int64            // by PE: the first PE of its node
+	target int                // the PE that PE 0 acts on
+	out    output             // PE 0's
+	tally  tally              // of wrong bytes and errors
+	stats  shmem.Sym[float64] // on PE 0, one figure of each PE
 }
 
 // run measures what the options say and prints it on PE 0.
 func run(w *shmem.World, o Options, stdout io.Writer) error {
 	b := &bench{w: w, c: w.Ctx(), o: o, me: w.MyPE(), npes: w.NPEs()}
+	err := b.findNodes()
+	if err != nil {
+		return err
+	}
+	if b.target, err = b.chooseTarget(); err != nil {
+		return err
+	}
 	chosen, err := b.chooseTests()
 	if err != nil {
 		return err
@@ -37,7 +46,7 @@ func run(w *shmem.World, o Options, stdout io.Writer) error {
 		return err
 	}
 	if b.me == 0 {
-		b.out, err = openOutput(o, b.npes, stdout)
+		b.out, err = openOutput(o, b.npes, countNodes(b.homes), stdout)
 	}
 	if err := b.tally.shareError(err); err != nil {
 		return err
@@ -53,10 +62,11 @@ func run(w *shmem.World, o Options, stdout io.Writer) error {
 
 // chooseTests returns the tests to run. All PEs come to the same result.
 func (b *bench) chooseTests() (chosen []*test, err error) {
+	nodes := countNodes(b.homes)
 	for _, name := range b.o.Tests {
 		if name == "all" {
 			for _, t := range tests {
-				if t.allows(b.npes) {
+				if t.allows(b.npes) && (!t.near || nodes == 1) {
 					chosen = append(chosen, t)
 				}
 			}
@@ -70,6 +80,9 @@ func (b *bench) chooseTests() (chosen []*test, err error) {
 			}
 			return nil, &usageError{"PEs for test " + name, strconv.Itoa(b.npes), want, "oshrun -n 2 bench " + name}
 		}
+		if t.near && nodes > 1 {
+			return nil, &usageError{"nodes for test " + name, strconv.Itoa(nodes), "one", "oshrun -n 2 bench " + name}
+		}
 		if !slices.Contains(chosen, t) {
 			chosen = append(chosen, t)
 		}
@@ -80,7 +93,7 @@ func (b *bench) chooseTests() (chosen []*test, err error) {
 // measure runs test i of the run.
 func (b *bench) measure(i int, t *test) error {
 	if b.me == 0 {
-		if err := b.out.table.heading(t, b.npes, i > 0); err != nil {
+		if err := b.out.table.heading(t, b.npes, b.o.Far, i > 0); err != nil {
 			return fmt.Errorf("output: %w", err)
 		}
 	}

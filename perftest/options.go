@@ -18,6 +18,7 @@ type Options struct {
 	Warmup     int      // iterations before those; -1: a tenth of them
 	Window     int      // messages before a Quiet, in tests of bandwidth and rate
 	Validate   bool     // check what has arrived
+	Far        bool     // the PEs of a pair are on different nodes
 	JSON       string   // file for the figures, "-" for standard output instead of the tables; "": none
 	Compare    string   // a file of --json whose figures stand beside the new ones; "": none
 }
@@ -81,6 +82,7 @@ Flags:
   -x, --warmup N                iterations before those (default: a tenth of them)
   -W, --window N                messages before a Quiet in put_bw, get_bw and mr (default %d)
   -c, --validate                check what has arrived, too
+      --far                     measure pairs of PEs on different nodes, in a job of several
       --json FILE               write the figures to FILE; -: to standard output, without tables
       --compare FILE            print the figures of FILE, which --json wrote, beside the new ones
   -h, --help                    this text
@@ -110,6 +112,7 @@ func ParseOptions(args []string) (Options, error) {
 	for _, name := range []string{"c", "validate"} {
 		f.BoolVar(&o.Validate, name, false, "")
 	}
+	f.BoolVar(&o.Far, "far", false, "")
 	f.StringVar(&o.JSON, "json", "", "")
 	f.StringVar(&o.Compare, "compare", "", "")
 	for len(args) > 0 {

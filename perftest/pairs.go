@@ -4,8 +4,6 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-const target = 1 // the PE that PE 0 acts on
-
 // pair has the buffers of a test between PEs, cut to the size of a message.
 type pair struct {
 	x   shmem.Sym[byte] // symmetric
@@ -49,7 +47,7 @@ func (b *bench) oneSided(t *test, isGet bool, messages int, f func(p pair, n int
 		if err := b.w.Barrier(); err != nil {
 			return err
 		}
-		return b.validate(bytes, p.countWrong(b.me, isGet))
+		return b.validate(bytes, p.countWrong(b.me, b.target, isGet))
 	})
 }
 
@@ -64,7 +62,7 @@ func (p pair) prepare(me int, isGet bool) {
 }
 
 // countWrong counts the bytes that did not arrive.
-func (p pair) countWrong(me int, isGet bool) int {
+func (p pair) countWrong(me, target int, isGet bool) int {
 	switch {
 	case isGet && me == 0:
 		return countWrong(p.buf, len(p.buf), target)
@@ -92,7 +90,7 @@ func (b *bench) measureRow(t *test, p pair, messages int, f func(p pair, n int) 
 func (b *bench) put(t *test) error {
 	return b.oneSided(t, false, 1, func(p pair, n int) error {
 		for range n {
-			if err := shmem.Put(b.c, p.x, p.buf, target); err != nil {
+			if err := shmem.Put(b.c, p.x, p.buf, b.target); err != nil {
 				return err
 			}
 			if err := b.c.Quiet(); err != nil {
@@ -105,12 +103,12 @@ func (b *bench) put(t *test) error {
 
 // putNBI measures a non-blocking put and its completion.
 func (b *bench) putNBI(t *test) error {
-	return b.oneSided(t, false, 1, func(p pair, n int) error { return b.putWindow(p, n, 1, target) })
+	return b.oneSided(t, false, 1, func(p pair, n int) error { return b.putWindow(p, n, 1, b.target) })
 }
 
 // putBW measures windows of non-blocking puts.
 func (b *bench) putBW(t *test) error {
-	return b.oneSided(t, false, b.o.Window, func(p pair, n int) error { return b.putWindow(p, n, b.o.Window, target) })
+	return b.oneSided(t, false, b.o.Window, func(p pair, n int) error { return b.putWindow(p, n, b.o.Window, b.target) })
 }
 
 // putWindow puts and completes a window of messages, n times.
@@ -132,7 +130,7 @@ func (b *bench) putWindow(p pair, n, window, to int) error {
 func (b *bench) get(t *test) error {
 	return b.oneSided(t, true, 1, func(p pair, n int) error {
 		for range n {
-			if err := shmem.Get(b.c, p.buf, p.x, target); err != nil {
+			if err := shmem.Get(b.c, p.buf, p.x, b.target); err != nil {
 				return err
 			}
 		}
@@ -154,7 +152,7 @@ func (b *bench) getBW(t *test) error {
 func (b *bench) getWindow(p pair, n, window int) error {
 	for range n {
 		for range window {
-			if _, err := shmem.GetNBI(b.c, p.buf, p.x, target); err != nil {
+			if _, err := shmem.GetNBI(b.c, p.buf, p.x, b.target); err != nil {
 				return err
 			}
 		}
@@ -165,10 +163,9 @@ func (b *bench) getWindow(p pair, n, window int) error {
 	return nil
 }
 
-// messageRate measures puts of the first half of the PEs to the second half, all at once. The
-// figures are sums over the pairs.
+// messageRate measures puts of half of the PEs to the other half, all at once. The figures are sums over the pairs.
 func (b *bench) messageRate(t *test) error {
-	pairs := b.npes / 2
+	to, from := b.pairUp()
 	return b.withPair(t, 1, func(p pair, bytes int) error {
 		p.prepare(b.me, false)
 		if err := b.w.Barrier(); err != nil {
@@ -176,8 +173,8 @@ func (b *bench) messageRate(t *test) error {
 		}
 		count, warmup := b.o.iterations(bytes)
 		mine := 0.0
-		if b.me < pairs {
-			us, err := timed(count, warmup, func(n int) error { return b.putWindow(p, n, b.o.Window, b.me+pairs) })
+		if to[b.me] >= 0 {
+			us, err := timed(count, warmup, func(n int) error { return b.putWindow(p, n, b.o.Window, to[b.me]) })
 			if err != nil {
 				return err
 			}
@@ -188,16 +185,18 @@ func (b *bench) messageRate(t *test) error {
 			return err
 		}
 		perS := 0.0
-		for _, us := range all[:min(pairs, len(all))] {
-			perS += 1e6 / us
+		for pe, us := range all {
+			if to[pe] >= 0 {
+				perS += 1e6 / us
+			}
 		}
 		r := Row{Bytes: bytes, Iterations: count, AvgUS: 1e6 / perS, PerS: perS, MBPerS: perS * float64(bytes) / 1e6}
 		if err := b.emit(t, r); err != nil {
 			return err
 		}
 		wrong := 0
-		if b.me >= pairs {
-			wrong = countWrong(p.x.Local(), bytes, b.me-pairs)
+		if from[b.me] >= 0 {
+			wrong = countWrong(p.x.Local(), bytes, from[b.me])
 		}
 		return b.validate(bytes, wrong)
 	})
@@ -216,7 +215,7 @@ func (b *bench) pingPong(t *test) error {
 		if err := b.w.Barrier(); err != nil {
 			return err
 		}
-		other := 1 - b.me
+		other := b.target - b.me // the pair is PE 0 and the target
 		send := func() error { return shmem.PutSignal(b.c, p.x, p.buf, word, turn, shmem.SignalSet, other) }
 		if bytes == 8 {
 			send = func() error { return shmem.P(b.c, word, turn, other) }
@@ -232,7 +231,7 @@ func (b *bench) pingPong(t *test) error {
 				if err := shmem.WaitUntil(b.c, word, shmem.GE, turn); err != nil {
 					return err
 				}
-				if b.me == 1 {
+				if b.me == b.target {
 					if err := send(); err != nil {
 						return err
 					}
@@ -241,7 +240,7 @@ func (b *bench) pingPong(t *test) error {
 			return nil
 		}
 		wrong := 0
-		if b.me <= 1 {
+		if b.me == 0 || b.me == b.target {
 			count, warmup := b.o.iterations(bytes)
 			us, err := timed(count, warmup, bounce)
 			if err == nil {

@@ -27,6 +27,8 @@ type Report struct {
 	Program string `json:"program"`
 	Version int    `json:"version"` // of this format
 	PEs     int    `json:"pes"`
+	Nodes   int    `json:"nodes"`
+	Far     bool   `json:"far"` // the PEs of a pair are on different nodes
 	Rows    []Row  `json:"rows"`
 }
 
@@ -84,7 +86,7 @@ type table struct {
 }
 
 // heading prints the heading of a test's table, after an empty line if another table precedes it.
-func (t *table) heading(x *test, pes int, isNext bool) error {
+func (t *table) heading(x *test, pes int, far, isNext bool) error {
 	if t.out == nil {
 		return nil
 	}
@@ -92,7 +94,11 @@ func (t *table) heading(x *test, pes int, isNext bool) error {
 	if isNext {
 		line.WriteByte('\n')
 	}
-	fmt.Fprintf(&line, "# goshmem %s Test, %d PEs\n# ", x.title, pes)
+	fmt.Fprintf(&line, "# goshmem %s Test, %d PEs", x.title, pes)
+	if far && x.pes > 1 {
+		line.WriteString(", pairs on different nodes")
+	}
+	line.WriteString("\n# ")
 	for i, c := range x.cols {
 		width := c.width
 		if i == 0 && width < 0 {
@@ -142,8 +148,8 @@ type nopCloser struct{ io.Writer }
 func (nopCloser) Close() error { return nil }
 
 // openOutput opens all that PE 0 will read and write, before anything is measured in vain.
-func openOutput(o Options, pes int, stdout io.Writer) (out output, err error) {
-	out.report = Report{Program: programName, Version: reportVersion, PEs: pes, Rows: []Row{}}
+func openOutput(o Options, pes, nodes int, stdout io.Writer) (out output, err error) {
+	out.report = Report{Program: programName, Version: reportVersion, PEs: pes, Nodes: nodes, Far: o.Far, Rows: []Row{}}
 	out.table.out = stdout
 	if o.Compare != "" {
 		if out.table.before, err = readReport(o.Compare); err != nil {

@@ -9,6 +9,7 @@ type test struct {
 	about string // in the usage text
 	pes   int    // the least number of PEs
 	even  bool   // the number of PEs has to be even
+	near  bool   // all PEs have to be on one node
 	low   int    // smallest message in bytes; 0: no sizes
 	high  int    // largest message, unless the user says otherwise
 	cols  []column
@@ -32,8 +33,8 @@ var tests = []*test{
 	{name: "mr", title: "Put Message Rate", about: "pairs of PEs, windows of put_nbi, then quiet: messages a second over sizes", pes: 2, even: true, low: 1, high: most, cols: sized(bandwidth, rate), run: (*bench).messageRate},
 	{name: "atomics", title: "Atomic Operations", about: "each atomic operation on 8 bytes: latency and rate", pes: 2, cols: []column{operation, millions, latency}, run: (*bench).atomics},
 	{name: "pingpong", title: "Ping-Pong", about: "put to a flag and wait_until, half the round trip over sizes", pes: 2, low: 8, high: most, cols: sized(latency), run: (*bench).pingPong},
-	{name: "msg_pingpong", title: "Message Ping-Pong", about: "send and receive between two ranks of package mpi, half the round trip over sizes", pes: 2, low: 1, high: most, cols: sized(latency), run: (*bench).messagePingPong},
-	{name: "msg_bw", title: "Message Bandwidth", about: "windows of sends that do not wait, then an answer: messages a second and bandwidth over sizes", pes: 2, low: 1, high: most, cols: sized(bandwidth, rate), run: (*bench).messageWindows},
+	{name: "msg_pingpong", near: true, title: "Message Ping-Pong", about: "send and receive between two ranks of package mpi, half the round trip over sizes", pes: 2, low: 1, high: most, cols: sized(latency), run: (*bench).messagePingPong},
+	{name: "msg_bw", near: true, title: "Message Bandwidth", about: "windows of sends that do not wait, then an answer: messages a second and bandwidth over sizes", pes: 2, low: 1, high: most, cols: sized(bandwidth, rate), run: (*bench).messageWindows},
 	{name: "barrier", title: "Barrier", about: "barrier_all", pes: 1, cols: spread(), run: collective(collectives.barrier)},
 	{name: "broadcast", title: "Broadcast", about: "broadcast from PE 0 over sizes", pes: 1, low: 1, high: mostTogether, cols: sized(spread()...), run: collective(collectives.broadcast)},
 	{name: "reduce", title: "Reduce", about: "sum of 32-bit floats over sizes", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: collective(collectives.reduce)},
@@ -43,7 +44,7 @@ var tests = []*test{
 	{name: "alltoalls", title: "Alltoalls", about: "alltoalls of every second 32-bit float, sizes of what goes to one PE", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: collective(collectives.alltoallS)},
 	{name: "inscan", title: "Inclusive Scan", about: "sum_inscan of 32-bit floats over sizes", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: collective(collectives.inScan)},
 	{name: "exscan", title: "Exclusive Scan", about: "sum_exscan of 32-bit floats over sizes", pes: 1, low: 4, high: mostTogether, cols: sized(spread()...), run: collective(collectives.exScan)},
-	{name: "agree", title: "Agreement", about: "agreement of the PEs that live on 64 flags", pes: 1, cols: spread(), run: collective(collectives.agreement)},
+	{name: "agree", near: true, title: "Agreement", about: "agreement of the PEs that live on 64 flags", pes: 1, cols: spread(), run: collective(collectives.agreement)},
 }
 
 // findTest returns the test with a name, or nil.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/agent/record"
 	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/wait"
@@ -181,16 +182,29 @@ func (h *heap) quietError(op string, err error) error {
 		return h.farError(op, err)
 	}
 	h.alertLayers()
-	var dead []layout.PE
-	for _, pe := range h.deadPEs() {
-		if _, near := h.job.Place.Local(pe); !near {
-			dead = append(dead, pe)
-		}
-	}
+	dead := h.lostPEs()
 	if len(dead) == 0 {
 		return fmt.Errorf("shmem.%s: %w: %w", op, ErrPEDied, err)
 	}
 	return h.errorOfDead(op, dead)
+}
+
+// lostPEs returns the PEs of lost nodes, ascending.
+func (h *heap) lostPEs() (pes []layout.PE) {
+	lost := map[int]bool{}
+	dead := h.deadPEs()
+	for _, pe := range dead {
+		if f, _ := h.job.Failures.Failure(int(pe)); f.Cause.Kind() == failure.NodeLost {
+			node, _ := h.job.Home(pe)
+			lost[node] = true
+		}
+	}
+	for _, pe := range dead {
+		if node, _ := h.job.Home(pe); lost[node] {
+			pes = append(pes, pe)
+		}
+	}
+	return pes
 }
 
 // deadPEs returns the PEs that are known to be dead, ascending.

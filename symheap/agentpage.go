@@ -30,6 +30,22 @@ func CreateAgentPage(parts []layout.NodePart) (*os.File, error) {
 	return f, nil
 }
 
+// ReadTraffic reads the counts of the agent and of a PE from the page's file.
+func ReadTraffic(page *os.File, local layout.Local) (agent layout.AgentTraffic, pe layout.Traffic, err error) {
+	var p layout.AgentPage
+	if local < 0 || local >= layout.MaxLocal {
+		return agent, pe, fmt.Errorf("agent page: counts of local PE %d, want 0 to %d", local, layout.MaxLocal-1)
+	}
+	at := unsafe.Offsetof(p.Traffic) + uintptr(local)*unsafe.Sizeof(pe)
+	if _, err = page.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&agent)), unsafe.Sizeof(agent)), int64(unsafe.Offsetof(p.Carried))); err == nil {
+		_, err = page.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&pe)), unsafe.Sizeof(pe)), int64(at))
+	}
+	if err != nil {
+		err = fmt.Errorf("agent page: counts of local PE %d: %w", local, err)
+	}
+	return agent, pe, err
+}
+
 // MapAgentPage maps the page from its memfd, which may be closed afterwards. The mapping lasts as long as the process.
 func MapAgentPage(fd int) (*layout.AgentPage, error) {
 	size, err := xunix.FileSize(fd)

@@ -135,7 +135,12 @@ func (b *bed) ours(pes int, rows, part string) []string {
 	if pes <= runtime.NumCPU() && b.binds {
 		command = append(command, "--bind-to", "core")
 	}
-	command = append(command, b.pe, "-rows", rows)
+	return append(command, b.program(rows, part)...)
+}
+
+// program returns goshmem's program of PEs with its arguments.
+func (b *bed) program(rows, part string) []string {
+	command := []string{b.pe, "-rows", rows}
 	switch {
 	case b.quick:
 		command = append(command, "-batches", "3", "-batch", "50us")

@@ -42,6 +42,7 @@ type group struct {
 var groups = []group{
 	oneSided,
 	copies,
+	far(),
 	together(2), together(4), together(8), together(16),
 	tolerant(2), tolerant(4), tolerant(8),
 	messages(),

@@ -65,7 +65,7 @@ func (b *bed) findOSHMEM(ctx context.Context) (peer, error) {
 	}
 	p.version = "OSHMEM, " + first
 	p.launch = byOpenMPI(launcher)
-	return p, b.compile(ctx, oshcc, "micro", "together", "startup")
+	return p, b.compile(ctx, oshcc, "micro", "far", "together", "startup")
 }
 
 // byOpenMPI returns the launch function for a launcher of Open MPI.
@@ -100,7 +100,7 @@ func (b *bed) findOpenMPI(ctx context.Context) (peer, error) {
 	return p, b.compile(ctx, "mpicc.openmpi", "messages", "rounds")
 }
 
-// findC compiles plain.c.
+// findC compiles plain.c and wire.c.
 func (b *bed) findC(ctx context.Context) (peer, error) {
 	p := peer{name: plainC, capability: "cc"}
 	gcc, err := exec.LookPath("gcc")
@@ -114,7 +114,7 @@ func (b *bed) findC(ctx context.Context) (peer, error) {
 	}
 	p.version = "gcc " + strings.TrimSpace(string(version)) + " -O3"
 	p.launch = func(int) []string { return nil }
-	return p, b.compile(ctx, gcc, "plain")
+	return p, b.compile(ctx, gcc, "plain", "wire")
 }
 
 // compile compiles programs from the sources of this module.

@@ -26,6 +26,7 @@ func (a *Agent) take(e *transport.Event) {
 			a.receiver.Opened(e.Node, e.Generation)
 		}
 	case transport.Received:
+		a.cfg.Page.Carried.Received += uint64(len(e.Data))
 		var err error
 		if out {
 			a.progress = false
@@ -70,6 +71,7 @@ type sink Agent
 // Done stores a count. The PE is woken when all that has come is handled.
 func (s *sink) Done(local layout.Local, class, node int, count uint64) {
 	s.progress = true
+	s.cfg.Page.Traffic[local].Received += stream.HeaderSize
 	atomic.StoreUint64(&s.sources[local].wire.Done[class][node], count)
 	s.memory.touch(local)
 }
@@ -77,12 +79,14 @@ func (s *sink) Done(local layout.Local, class, node int, count uint64) {
 // Data copies a part of an answer to the PE's segment.
 func (s *sink) Data(local layout.Local, to uint64, data []byte) {
 	s.progress = true
+	s.cfg.Page.Traffic[local].Received += uint64(len(data))
 	put(s.memory.at(local, to), data, to)
 }
 
 // Answer completes a slot, and wakes the PE.
 func (s *sink) Answer(local layout.Local, slot uint32, number uint64, status record.Status, value uint64) {
 	s.progress = true
+	s.cfg.Page.Traffic[local].Received += stream.HeaderSize
 	w := &s.sources[local].wire.Slots[slot]
 	w.Value, w.Status = value, uint32(status)
 	atomic.StoreUint64(&w.Seq, number+1)
@@ -94,15 +98,27 @@ type executor Agent
 
 // Execute executes a record of another node.
 func (x *executor) Execute(source stream.Source, r *record.Record) (record.Status, uint64) {
+	if r.Op == record.OpFetchOnce {
+		return x.repeat(source, r)
+	}
+	status, value := x.perform(r)
+	if status == record.StatusBad {
+		(*Agent)(x).log(fmt.Errorf("PE %d of node %d: %w", source.Local, source.Node, x.memory.limits.Check(r)))
+	}
+	return status, value
+}
+
+// perform executes a record that the limits pass and whose target is alive.
+func (x *executor) perform(r *record.Record) (record.Status, uint64) {
 	m := x.memory
-	if err := m.limits.Check(r); err != nil {
-		(*Agent)(x).log(fmt.Errorf("PE %d of node %d: %w", source.Local, source.Node, err))
+	switch {
+	case m.limits.Check(r) != nil:
 		return record.StatusBad, 0
-	}
-	if m.dead[r.Local] {
+	case m.dead[r.Local]:
 		return record.StatusDead, 0
+	default:
+		return record.StatusOK, m.execute(r)
 	}
-	return record.StatusOK, m.execute(r)
 }
 
 // accuse drops a PE of this node whose words are not what a PE writes.

@@ -49,6 +49,8 @@ func (a *Agent) pump(node int, lane transport.Lane, from framer) (some bool, err
 			return some, a.postFailed(node, err)
 		}
 		box.push(p)
+		a.cfg.Page.Carried.Batches++
+		a.cfg.Page.Carried.Sent += uint64(p.bytes)
 		some = true
 	}
 	return some, nil
@@ -101,6 +103,11 @@ func (a *Agent) gather(box *outbox, node int, from framer) (p posted, more bool)
 		}
 		p.frames++
 		p.bytes += f.Size()
+		if f.Kind == stream.KindRecords {
+			t := &a.cfg.Page.Traffic[f.Local]
+			t.Batches++
+			t.Sent += uint64(f.Size())
+		}
 	}
 	p.ring = box.ring.used - before
 	return p, len(a.parts) >= mostParts

@@ -3,14 +3,17 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/netif"
 )
 
 // The machine on which the tests run has all that goshmem needs, for any user.
@@ -182,5 +185,30 @@ func TestDoctorNull(t *testing.T) {
 	j.expect(4, "missing dev_null")
 	if said := j.stdout.String(); !strings.Contains(said, "open /dev/null: no such file") {
 		t.Errorf("unexpected output:\n%s", said)
+	}
+}
+
+// Interfaces are described by what is known of them, in the order of their addresses.
+func TestLinks(t *testing.T) {
+	sys := t.TempDir()
+	for name, text := range map[string]string{"eth0/mtu": "1500\n", "eth0/speed": "10000\n", "eth1/mtu": "9000\n", "eth1/speed": "-1\n"} {
+		check(t, os.MkdirAll(filepath.Dir(filepath.Join(sys, name)), 0o755))
+		check(t, os.WriteFile(filepath.Join(sys, name), []byte(text), 0o600))
+	}
+	a, b, c := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("10.1.0.1"), netip.MustParseAddr("fd00::1")
+	all := []netif.Interface{{Name: "eth0", Addrs: []netip.Addr{a}}, {Name: "eth1", Addrs: []netip.Addr{b}}, {Name: "eth2", Addrs: []netip.Addr{c}}}
+	got := links(all, []netip.Addr{b, a, c, netip.MustParseAddr("10.2.0.1")}, sys)
+	if want := []string{"eth1 (10.1.0.1, MTU 9000)", "eth0 (10.0.0.1, MTU 1500, 10000 Mbit/s)", "eth2 (fd00::1)"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A round trip takes some time, and an address that cannot be is an error.
+func TestRoundTrip(t *testing.T) {
+	if least, err := roundTrip("127.0.0.1:0", 3); err != nil || least <= 0 {
+		t.Errorf("%v, error %v", least, err)
+	}
+	if _, err := roundTrip("127.0.0.1:99999", 1); err == nil {
+		t.Error("port 99999 can be listened at")
 	}
 }

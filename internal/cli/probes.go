@@ -24,6 +24,7 @@ var probes = []probe{
 	{"memfd", true, tryMemfd},
 	{"unix_sockets", true, tryUnixSockets},
 	{"loopback", true, tryLoopback},
+	{"network", false, tryNetwork},
 	{"futex", true, tryFutex},
 	{"membarrier", false, tryMembarrier},
 	{"subreaper", false, trySubreaper},

@@ -17,6 +17,7 @@ type ends struct {
 	watch      *deathWatch
 	background *background
 	reporter   *reporter
+	agent      *nodeAgent
 }
 
 // followPE reports when nothing is left of a PE: of its process and, if that ended
@@ -56,6 +57,7 @@ func (e *ends) reapProcess(p *localPE) ending.End {
 
 // concludePE announces that nothing is left of a PE.
 func (e *ends) concludePE(p *localPE, ran time.Duration, profiled bool) {
+	far, agent := e.agent.traffic(p.id)
 	e.table.mu.Lock()
 	o := p.life.Conclude()
 	rung := e.failures.carryOut(p, p.last, o)
@@ -68,7 +70,7 @@ func (e *ends) concludePE(p *localPE, ran time.Duration, profiled bool) {
 		end.Unfinished = p.life.Unfinished()
 		e.events.append(announcement{of: p, withOut: true, event: &Event{
 			Kind: Exited, ID: p.id, PID: p.pid, Usage: usageOf(p.cmd.ProcessState), Ran: ran, End: end, Tier: p.learnt, By: p.wantedBy(end),
-			Memory: Memory{Peak: p.memory.peak.Load(), Floor: p.memory.floor}, Profiled: profiled,
+			Memory: Memory{Peak: p.memory.peak.Load(), Floor: p.memory.floor}, Profiled: profiled, Far: far, Agent: agent,
 		}})
 	}
 	e.table.mu.Unlock()

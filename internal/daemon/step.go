@@ -98,6 +98,9 @@ type Event struct {
 	Usage  Usage         // Exited; zero: the kernel did not tell
 	Ran    time.Duration // Exited: since the start of its process
 	Memory Memory        // Exited, if Config.Memory
+	// Far is what a PE that Exited has exchanged with other nodes, and Agent is what the agent of its node has by then. Both
+	// are zero in a job of one node, and if no PE of the node has used its agent.
+	Far, Agent Traffic
 	// Profiled says of one that Exited that its profiles are in Config.Profiles.
 	Profiled bool
 	State    string        // Changed: in words
@@ -114,6 +117,14 @@ type Event struct {
 type Memory struct {
 	Peak  uint64 // bytes, the most that were resident; as of the last look, 0: there was none
 	Floor uint64 // bytes, of this process when the PE was started
+}
+
+// Traffic counts what was exchanged with other nodes.
+type Traffic struct {
+	Operations uint64 // that a PE has begun; 0 of an agent
+	Batches    uint64 // of a PE: of its records; of an agent: of all that it has sent
+	Sent       uint64 // bytes, headers included
+	Received   uint64 // bytes
 }
 
 // Kind is the kind of an Event.
@@ -233,9 +244,9 @@ func assemble(cfg settings, name string) *Step {
 		debuggers:  &debuggers{table: s.table, closing: s.background.closing, logger: cfg.Logger},
 		background: s.background, logger: cfg.Logger, work: make(chan func()),
 	}
-	s.agent = &nodeAgent{table: s.table, starter: s.starter, reporter: s.reporter, logger: cfg.Logger, key: cfg.Share.DataKey, ended: make(chan struct{}), closed: s.background.closing, dropped: make(chan uint64, 16), hungAfter: hungAfter}
+	s.agent = &nodeAgent{table: s.table, starter: s.starter, reporter: s.reporter, logger: cfg.Logger, key: cfg.Share.DataKey, ended: make(chan struct{}), closed: s.background.closing, hungAfter: hungAfter}
 	s.agent.configure(&cfg)
-	s.attach.agent, s.failures.agent = s.agent, s.agent
+	s.attach.agent, s.failures.agent, s.ends.agent = s.agent, s.agent, s.agent
 	s.orphans = &orphans{table: s.table, agent: s.agent, ownsChildren: cfg.OwnsChildren, isOther: cfg.IsOther, shares: cfg.SharesChildren, closing: s.background.closing, reporter: s.reporter}
 	s.signals = &signals{table: s.table, meter: meter, ailments: s.ailments, orphans: s.orphans}
 	s.agent.signals = s.signals

@@ -33,6 +33,7 @@ type testAgent struct {
 	seen    [layout.WireBlocks]use
 	streams map[[2]uint32]*agentStream // by node and class
 	barrier bool                       // membarrier works
+	repeat  func(r *record.Record) (record.Status, uint64)
 
 	mu      sync.Mutex // for what tests change
 	stopped map[int]bool
@@ -195,6 +196,8 @@ func (a *testAgent) execute(id [2]uint32, s *agentStream) {
 			status = record.StatusDead
 		case limits.Check(&r) != nil:
 			status = record.StatusBad
+		case r.Op == record.OpFetchOnce:
+			status, value = a.repeat(&r)
 		default:
 			data, value = a.perform(int(id[0]), &r)
 		}
@@ -244,7 +247,7 @@ func (a *testAgent) perform(node int, r *record.Record) (data []byte, value uint
 		data = make([]byte, s.Block*s.N)
 		rma.CopyStrided(unsafe.Pointer(unsafe.SliceData(data)), at, 1, int(s.Block), int(s.Step), int(s.Block), int(s.N))
 		return data, 0
-	case record.OpAtomic, record.OpAtomicFetch:
+	case record.OpAtomic, record.OpAtomicFetch, record.OpFetchOnce:
 		code, width := r.Atomic()
 		if width == 4 {
 			return nil, uint64(atomically(code, at, uint32(r.Operand()), uint32(r.Cond())))

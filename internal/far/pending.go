@@ -56,6 +56,9 @@ func (p *Port) StartGet(ctx context.Context, t *Touched, pe layout.PE, off uint6
 			p.leave(k)
 			return nil, g.abandon(fmt.Errorf("get of %d bytes at offset %d of PE %d: %w", n, off, pe, err))
 		}
+		if at == 0 {
+			*p.begun++
+		}
 		g.attach(k, s, part)
 		p.end(s, t, g.to, record.AppendGet(body, g.to.local, off+uint64(at), part.n, to, uint64(k)))
 	}
@@ -74,6 +77,7 @@ func (p *Port) StartFetch(ctx context.Context, t *Touched, pe layout.PE, off uin
 		p.leave(k)
 		return nil, fmt.Errorf("fetch at offset %d of PE %d: %w", off, pe, err)
 	}
+	*p.begun++
 	g.attach(k, s, slot{})
 	p.end(s, t, g.to, record.AppendAtomicFetch(body, g.to.local, off, record.CodeOf(code, width), operand, cond, uint64(k)))
 	return g, nil

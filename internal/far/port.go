@@ -1,12 +1,14 @@
 package far
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/internal/agent/express"
 	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
@@ -19,6 +21,9 @@ type Config struct {
 	Size  uint64         // bytes of the segment
 	Agent *layout.Bell   // the agent's bell
 	Event int            // the agent's event descriptor
+	// Operations is where the Port counts the operations that it begins; nil: nowhere. Long operations count once, although
+	// they take several records.
+	Operations *uint64
 	// Waiter waits on this PE's bell.
 	Waiter *wait.Waiter
 	// Home returns the node of a PE and the PE's index there.
@@ -31,6 +36,10 @@ type Config struct {
 	//
 	//   - Dead and Lost must not call the Port, which may hold its lock.
 	Lost func(node int) error
+	// Line is this PE's line to the agent, by which it gets express sockets. 0: it gets none.
+	Line        int
+	PE          layout.PE // this PE, and its incarnation, as express sockets name it
+	Incarnation uint32
 }
 
 // Port gives operations to the agent. A process has one Port for its job. Any goroutine may call its methods.
@@ -42,8 +51,9 @@ type Port struct {
 	home    func(pe layout.PE) (int, layout.Local)
 	agent   *layout.Bell
 	event   int
-	locked  bool   // membarrier does not order the two sides: load the block's state after a locked instruction
-	tail    uint64 // Wire.Tail
+	locked  bool    // membarrier does not order the two sides: load the block's state after a locked instruction
+	tail    uint64  // Wire.Tail
+	begun   *uint64 // Config.Operations
 
 	segment segment
 	waiter  *wait.Waiter
@@ -52,8 +62,9 @@ type Port struct {
 
 	slots     [layout.WireSlots]slot
 	freeSlots []uint16
-	pieces    uint32 // bit i: piece i is free
-	pendings  int    // slots that have a Pending
+	pieces    uint32          // bit i: piece i is free
+	pendings  int             // slots that have a Pending
+	express   *expressSockets // nil: there are none
 	hungry    atomic.Int32
 }
 
@@ -68,7 +79,7 @@ func New(c Config) (*Port, error) {
 	}
 	p := &Port{
 		wire: c.Wire, segment: segment{c.Base, c.Size}, agent: c.Agent, event: c.Event, waiter: c.Waiter, home: c.Home,
-		nodes: c.Nodes, streams: make([]stream, layout.WireClasses*c.Nodes), pieces: 1<<layout.WirePieces - 1,
+		begun: cmp.Or(c.Operations, new(uint64)), nodes: c.Nodes, streams: make([]stream, layout.WireClasses*c.Nodes), pieces: 1<<layout.WirePieces - 1,
 	}
 	for i := range p.streams {
 		class, node := i/c.Nodes, i%c.Nodes
@@ -80,6 +91,13 @@ func New(c Config) (*Port, error) {
 		rma.AskLocked(c.Agent)
 	}
 	p.locked = atomic.LoadUint32(&c.Agent.Sleeping)&layout.BellAsk != 0
+	if c.Line > 0 {
+		node, local := c.Home(c.PE)
+		p.express = &expressSockets{
+			p: p, line: c.Line, node: node, local: uint16(local), incarnation: c.Incarnation,
+			client: express.NewClient(c.Nodes), sockets: make([]*expressSocket, c.Nodes),
+		}
+	}
 	if err := p.resume(); err != nil {
 		return nil, err
 	}

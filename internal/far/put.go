@@ -85,6 +85,9 @@ func (p *Port) copyPut(ctx context.Context, t *Touched, pe layout.PE, off uint64
 		if err != nil {
 			return fmt.Errorf("put of %d bytes at offset %d of PE %d: %w", n, off, pe, err)
 		}
+		if at == 0 {
+			*p.begun++
+		}
 		k := n - at
 		if room := layout.WireBody - len(body) - record.SizePut(0); k > room {
 			k = room // a multiple of 8, so no aligned element is cut
@@ -131,6 +134,9 @@ func (p *Port) PutStrided(ctx context.Context, t *Touched, pe layout.PE, off uin
 		if err != nil {
 			return fmt.Errorf("strided put of %d blocks of %d bytes at offset %d of PE %d: %w", n, size, off, pe, err)
 		}
+		if i == 0 {
+			*p.begun++
+		}
 		k := min(n-i, (layout.WireBody-len(body)-record.SizePutStrided(0))/size)
 		body, data := record.ReservePutStrided(body, to.local, off+uint64(i)*step, record.Shape{Step: step, Block: uint64(size), N: uint64(k)})
 		rma.CopyStrided(unsafe.Pointer(unsafe.SliceData(data)), unsafe.Add(src, i*srcStride*int(elem)), elem, block, srcStride, block, k)
@@ -151,6 +157,7 @@ func (p *Port) Signal(ctx context.Context, t *Touched, pe layout.PE, off, value 
 	if err != nil {
 		return fmt.Errorf("signal at offset %d of PE %d: %w", off, pe, err)
 	}
+	*p.begun++
 	code := record.SignalSet
 	if add {
 		code = record.SignalAdd
@@ -168,6 +175,7 @@ func (p *Port) Update(ctx context.Context, t *Touched, pe layout.PE, off uint64,
 	if err != nil {
 		return fmt.Errorf("atomic operation at offset %d of PE %d: %w", off, pe, err)
 	}
+	*p.begun++
 	p.end(s, t, to, record.AppendAtomic(body, to.local, off, record.CodeOf(code, width), operand, cond))
 	return nil
 }

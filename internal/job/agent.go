@@ -2,22 +2,25 @@ package job
 
 import (
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// agentFDs is how many descriptors of the agent come with a reply: its page, and its event descriptor.
-const agentFDs = 2
+// agentFDs is how many descriptors of the agent come with a reply: its page, its event descriptor, and the line to it.
+const agentFDs = 3
 
 // agentLine is how this process reaches the agent of its node, in a job of several nodes.
 type agentLine struct {
 	page  *layout.AgentPage
 	event int    // the agent's event descriptor, which stays open as long as the process
+	line  int    // this PE's line to the agent, which stays open, too
 	homes []home // nodes with PEs, in the order of their PEs
 	// A PE's place in homes is pe/each if each is not 0: all nodes but the last one have so many PEs, the last one has no
 	// more. Otherwise it is in byPE.
@@ -61,6 +64,9 @@ func mapAgent(fds []int, place Place) (*agentLine, error) {
 	if a.event, err = xunix.KeepFD(fds[1]); err != nil {
 		return nil, fmt.Errorf("event descriptor of the agent: %w", err)
 	}
+	if a.line, err = xunix.KeepFD(fds[2]); err != nil {
+		return nil, fmt.Errorf("line to the agent: %w", err)
+	}
 	return a, nil
 }
 
@@ -100,9 +106,17 @@ func (j *Job) startFar(a *agentLine) (err error) {
 		return nil
 	}
 	j.agent, j.Home = a, a.home
+	line := a.line
+	if on, err := envvar.UsesExpress(os.LookupEnv); err != nil {
+		return err
+	} else if !on {
+		line = 0
+	}
 	j.Far, err = far.New(far.Config{
+		Line: line, PE: j.PE, Incarnation: firstIncarnation,
 		Wire: j.Map.Wire(j.Local), Base: j.Map.Segment(j.Local), Size: j.Map.Size(), Agent: &a.page.Bell, Event: a.event,
-		Waiter: j.Waiter, Home: a.home, Nodes: len(a.page.Parts), Dead: j.deathOf, Lost: j.lossOf,
+		Operations: &a.page.Traffic[j.Local].Operations,
+		Waiter:     j.Waiter, Home: a.home, Nodes: len(a.page.Parts), Dead: j.deathOf, Lost: j.lossOf,
 	})
 	return err
 }

@@ -22,9 +22,9 @@ func mapParts(t *testing.T, parts []layout.NodePart, place Place) (*agentLine, e
 		t.Fatal(err)
 	}
 	defer xunix.CloseFDs([]int{event})
-	a, err := mapAgent([]int{int(f.Fd()), event}, place)
+	a, err := mapAgent([]int{int(f.Fd()), event, event}, place)
 	if err == nil {
-		t.Cleanup(func() { xunix.CloseFDs([]int{a.event}) })
+		t.Cleanup(func() { xunix.CloseFDs([]int{a.event, a.line}) })
 	}
 	return a, err
 }

@@ -47,6 +47,7 @@ type run struct {
 	ready     chan syscall.Signal // the same signal, when the orders are carried out
 	orders    sync.WaitGroup      // goroutines that give orders, or ask nodes
 	stats     []PEStats           // of PEs that have ended
+	agents    agentCounts         // none in a job of one node
 	tier      string              // the way in which ends are learnt of
 	last      time.Duration       // when the last PE ended
 }
@@ -54,7 +55,7 @@ type run struct {
 // newRun returns a run whose PEs are about to start.
 func newRun(o *Options, cluster *Cluster, out *printer) *run {
 	r := &run{
-		o: o, cluster: cluster, out: out, gone: map[int][]bool{}, fallen: map[daemon.ID]bool{}, lostNodes: map[int]bool{},
+		o: o, cluster: cluster, out: out, gone: map[int][]bool{}, fallen: map[daemon.ID]bool{}, lostNodes: map[int]bool{}, agents: agentCounts{},
 		lost: make(chan daemon.Event), over: make(chan struct{}),
 		begin: make(chan syscall.Signal, 1), ready: make(chan syscall.Signal, 1), // the PEs are told once
 		profiles: newProfiles(o),

@@ -1,10 +1,12 @@
 package launch
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/ending"
+	"github.com/goshmem/goshmem/internal/plan"
 )
 
 // A PE counts even if the kernel did not report its usage.
@@ -35,5 +37,19 @@ func TestMaxRSS(t *testing.T) {
 		if got := maxRSS(c.counted, c.memory); got != c.want {
 			t.Errorf("%s: %d, want %d", name, got, c.want)
 		}
+	}
+}
+
+// The last counts of an agent count, in whatever order the ends of its PEs are told.
+func TestAgentCounts(t *testing.T) {
+	late, early := daemon.Traffic{Batches: 9, Sent: 90, Received: 900}, daemon.Traffic{Batches: 2, Sent: 20, Received: 200}
+	c := agentCounts{}
+	for _, x := range []daemon.Traffic{early, late, early} {
+		c.keep(2, x)
+	}
+	c.keep(0, early)
+	got := c.stats([]plan.Host{{Name: "a"}, {Name: "b"}, {Name: "c"}})
+	if want := []AgentStats{{"a", early}, {"c", late}}; !slices.Equal(got, want) {
+		t.Errorf("counted %+v, want %+v", got, want)
 	}
 }

@@ -146,6 +146,8 @@ func codeEvent(c *wire.Coder, v *daemon.Event) {
 	wire.Integer(c, &v.Memory.Peak)
 	wire.Integer(c, &v.Memory.Floor)
 	c.Bool(&v.Profiled)
+	codeTraffic(c, &v.Far)
+	codeTraffic(c, &v.Agent)
 	c.String(&v.State)
 	c.String(&v.By)
 	wire.Integer(c, &v.Status)
@@ -153,6 +155,12 @@ func codeEvent(c *wire.Coder, v *daemon.Event) {
 	wire.Integer(c, &v.At)
 	wire.Integer(c, &v.Written.Stdout)
 	wire.Integer(c, &v.Written.Stderr)
+}
+
+func codeTraffic(c *wire.Coder, v *daemon.Traffic) {
+	for _, n := range []*uint64{&v.Operations, &v.Batches, &v.Sent, &v.Received} {
+		wire.Integer(c, n)
+	}
 }
 
 func codeChunk(c *wire.Coder, v *daemon.Chunk) {

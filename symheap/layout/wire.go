@@ -68,9 +68,31 @@ type Wire struct {
 
 // AgentPage is a file of its own, which the agent and the PEs of its node map.
 type AgentPage struct {
-	Bell  Bell // the agent's: PEs that find it asleep write to the agent's event descriptor
-	_     [4096 - 64]byte
-	Parts [WireNodes]NodePart // by node: the PEs that it has; the step, before it hands the file out
+	Bell    Bell         // the agent's: PEs that find it asleep write to the agent's event descriptor
+	Carried AgentTraffic // the agent
+	_       [4096 - 128]byte
+	Parts   [WireNodes]NodePart // by node: the PEs that it has; the step, before it hands the file out
+	Traffic [MaxLocal]Traffic   // by local index
+}
+
+// AgentTraffic counts what the agent has exchanged with other agents. It only grows. The step reads it for statistics, in
+// which a count may be a little behind.
+type AgentTraffic struct {
+	Batches  uint64 // how often it has given something to the transport
+	Sent     uint64 // bytes of that, headers included
+	Received uint64 // bytes that have come
+	_        [40]byte
+}
+
+// Traffic counts what a PE does on PEs of other nodes. It only grows, and is read as AgentTraffic is. Each half has one
+// writer and a cache line of its own.
+type Traffic struct {
+	Operations uint64 // that have begun; the PE
+	_          [56]byte
+	Batches    uint64 // frames of records, each with some records of one block; the agent, as those below
+	Sent       uint64 // bytes of these frames, headers included
+	Received   uint64 // bytes of the answers and counts that have come
+	_          [40]byte
 }
 
 // NodePart is the PEs of a node, which have consecutive numbers. A node without PEs has Count 0.

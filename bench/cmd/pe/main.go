@@ -5,10 +5,12 @@
 //	oshrun -n 4 --recover pe [flags] tolerant    the same beside strict ones
 //	oshrun -n 2 pe [flags] messages    messages between two PEs
 //	oshrun -n 4 pe [flags] private     collectives of package mpi among all PEs
+//	oshrun --emulate 2 -n 2 pe [flags] far    one-sided operations on a PE of another node
+//	oshrun --emulate 2 -n 4 pe [flags] far    the same on a PE of the same node
 //
 // PE 0 prints one JSON record per row. A row is the median of many short batches: a time slice of another
-// process then spoils a few batches, but not the result. oshmem/micro.c, oshmem/together.c and
-// oshmem/messages.c make the same measurements, row by row.
+// process then spoils a few batches, but not the result. oshmem/micro.c, oshmem/far.c,
+// oshmem/together.c and oshmem/messages.c make the same measurements, row by row.
 package main
 
 import (
@@ -43,6 +45,7 @@ var parts = map[string]struct {
 	"messages": {(*meter).messages, time.Millisecond},
 	"private":  {(*meter).private, time.Millisecond},
 	"rounds":   {(*meter).rounds, 500 * time.Millisecond},
+	"far":      {(*meter).far, time.Millisecond},
 }
 
 func run(args []string, out io.Writer) error {
@@ -62,7 +65,7 @@ func run(args []string, out io.Writer) error {
 	}
 	part, ok := parts[set.Arg(0)]
 	if !ok || set.NArg() != 1 {
-		return fmt.Errorf("arguments %q, want one of onesided, together, tolerant, messages, private, rounds", set.Args())
+		return fmt.Errorf("arguments %q, want one of onesided, together, tolerant, messages, private, rounds, far", set.Args())
 	}
 	w, err := shmem.Init()
 	if err != nil {

@@ -74,6 +74,13 @@ func AppendAtomicFetch(b []byte, pe layout.Local, off uint64, code uint8, operan
 	return b
 }
 
+// AppendFetchOnce appends an atomic operation that was sent by an express socket before, with a number.
+func AppendFetchOnce(b []byte, pe layout.Local, off uint64, code uint8, operand, cond, number, slot uint64) []byte {
+	b, p := reserve(b, OpFetchOnce, code, pe, 0, off, 32)
+	putWords(p, operand, cond, number, slot)
+	return b
+}
+
 // AppendSignal appends an update of a signal: SignalSet or SignalAdd.
 func AppendSignal(b []byte, pe layout.Local, off uint64, code uint8, value uint64) []byte {
 	b, p := reserve(b, OpSignal, code, pe, 0, off, 8)

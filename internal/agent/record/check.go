@@ -44,6 +44,11 @@ func (l *Limits) Check(r *Record) error {
 		return l.checkData(r, MaxGet)
 	case OpGetStrided:
 		return l.checkStrided(r, MaxGetStrided)
+	case OpFetchOnce:
+		if r.Number() == 0 {
+			return r.bad("number", 0, "at least 1")
+		}
+		return l.checkAtomic(r)
 	case OpAtomic, OpAtomicFetch:
 		return l.checkAtomic(r)
 	case OpSignal:

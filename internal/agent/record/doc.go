@@ -17,6 +17,7 @@
 //	atomic       AtomicCode, width        0              u64 operand, u64 cond
 //	fetch        AtomicCode, width        0              u64 operand, u64 cond, u64 slot
 //	signal       SignalSet or SignalAdd   0              u64 value
+//	fetch once   AtomicCode, width        0              u64 operand, u64 cond, u64 number, u64 slot
 //	put from     0                        bytes of data  u64 from
 //
 // Of strided records, n blocks of block bytes begin step bytes apart at the target, and the data is the

@@ -89,6 +89,8 @@ func sizeAt(b []byte) (int, error) {
 		size = SizeAtomic
 	case OpAtomicFetch:
 		size = SizeAtomicFetch
+	case OpFetchOnce:
+		size = SizeFetchOnce
 	case OpSignal:
 		size = SizeSignal
 	case OpPutFrom:

@@ -56,6 +56,7 @@ func TestSizes(t *testing.T) {
 		{"strided get", len(AppendGetStrided(nil, 0, 0, shape, 0, 0)), SizeGetStrided},
 		{"atomic", len(AppendAtomic(nil, 0, 0, 0, 0, 0)), SizeAtomic},
 		{"fetch", len(AppendAtomicFetch(nil, 0, 0, 0, 0, 0, 0)), SizeAtomicFetch},
+		{"fetch once", len(AppendFetchOnce(nil, 0, 0, 0, 0, 0, 1, 0)), SizeFetchOnce},
 		{"signal", len(AppendSignal(nil, 0, 0, 0, 0)), SizeSignal},
 		{"put from the heap", len(AppendPutFrom(nil, 0, 0, MaxPut, 0)), SizePutFrom},
 	} {
@@ -106,6 +107,8 @@ func TestFields(t *testing.T) {
 			record, want.Code = AppendAtomic(nil, pe, off, code, a, b), code
 		case OpAtomicFetch:
 			record, want.Code = AppendAtomicFetch(nil, pe, off, code, a, b, slot), code
+		case OpFetchOnce:
+			record, want.Code = AppendFetchOnce(nil, pe, off, code, a, b, a+1, slot), code
 		case OpSignal:
 			record, want.Code = AppendSignal(nil, pe, off, code, a), code
 		case OpPutFrom:
@@ -132,8 +135,8 @@ func TestFields(t *testing.T) {
 			if r.To() != a || r.Slot() != slot || r.Shape() != s {
 				t.Fatalf("to %d, slot %d of %+v, want %d, %d of %+v", r.To(), r.Slot(), r.Shape(), a, slot, s)
 			}
-		case OpAtomic, OpAtomicFetch:
-			if r.Operand() != a || r.Cond() != b || op == OpAtomicFetch && r.Slot() != slot {
+		case OpAtomic, OpAtomicFetch, OpFetchOnce:
+			if r.Operand() != a || r.Cond() != b || op.Fetches() && r.Slot() != slot || op == OpFetchOnce && r.Number() != a+1 {
 				t.Fatalf("operand %d, cond %d, slot %d, want %d, %d, %d", r.Operand(), r.Cond(), r.Slot(), a, b, slot)
 			}
 		case OpSignal:
@@ -293,6 +296,8 @@ func TestCheck(t *testing.T) {
 		{"atomic with a length", with(AppendAtomic(nil, 0, testHeap, CodeOf(AtomicAdd, 8), 0, 0), 4, 8), "length"},
 		{"atomic behind the heap", AppendAtomic(nil, 0, testEnd, CodeOf(AtomicAdd, 8), 0, 0), "offset"},
 		{"fetch", AppendAtomicFetch(nil, 0, testHeap, CodeOf(AtomicLoad, 4), 0, 0, 7), ""},
+		{"fetch once", AppendFetchOnce(nil, 0, testHeap, CodeOf(AtomicAdd, 8), 0, 0, 1, 7), ""},
+		{"fetch once without a number", AppendFetchOnce(nil, 0, testHeap, CodeOf(AtomicAdd, 8), 0, 0, 0, 7), "number"},
 		{"fetch, unknown code", AppendAtomicFetch(nil, 0, testHeap, uint8(atomicEnd)|Width32, 0, 0, 7), "code"},
 
 		{"signal set", AppendSignal(nil, 0, testHeap, SignalSet, 1), ""},

@@ -234,7 +234,7 @@ func TestReceiverRefuses(t *testing.T) {
 		{"answers that were not given", false, [][]byte{recordsFrame(0, 0, 1, onePut)}, "answered"},
 		{"answers before the first record", true, start(Header{Kind: KindAnswered, Number: 1}), "answered"},
 		{"bad record", false, [][]byte{cut}, "op is 0"},
-		{"put from the heap", false, [][]byte{recordsFrame(0, 0, 0, onePut, onePutFrom)}, "op is 8"},
+		{"put from the heap", false, [][]byte{recordsFrame(0, 0, 0, onePut, onePutFrom)}, fmt.Sprintf("op is %d", record.OpPutFrom)},
 		{"more bytes than records", false, [][]byte{long}, "bytes is 48, want 24"},
 		{"too many requests", false, [][]byte{
 			recordsFrame(0, 0, 0, slices.Repeat([][]byte{oneFetch}, 100)...), recordsFrame(0, 100, 0, slices.Repeat([][]byte{oneFetch}, 100)...),
