@@ -214,6 +214,10 @@ func (t *Team) SplitStrided(start, stride, size int, cfg *TeamConfig) (*Team, er
 	if err := t.checkTriplet(op, start, stride, size); err != nil {
 		return nil, err
 	}
+	err := t.checkConfig(op, &c, 1, func(int) numbers { return t.group.part(start, stride, size) })
+	if err != nil {
+		return nil, err
+	}
 	return t.makeTeam(op, c, start, stride, size)
 }
 
@@ -259,13 +263,21 @@ func (t *Team) Split2D(xrange int, cx, cy *TeamConfig) (x, y *Team, err error) {
 	}
 	n := t.NPEs()
 	xrange = min(xrange, n)
-	first := t.me - t.me%xrange
-	if x, err = t.makeTeam(op, row, first, 1, min(xrange, n-first)); err != nil {
+	width := func(first int) int { return min(xrange, n-first) }
+	height := func(place int) int { return (n - place + xrange - 1) / xrange }
+	err = t.checkConfig(op, &row, height(0), func(i int) numbers { return t.group.part(i*xrange, 1, width(i*xrange)) })
+	if err == nil {
+		err = t.checkConfig(op, &column, xrange, func(i int) numbers { return t.group.part(i, xrange, height(i)) })
+	}
+	if err != nil {
 		return nil, nil, err
 	}
-	place := t.me % xrange
-	if y, err = t.makeTeam(op, column, place, xrange, (n-place+xrange-1)/xrange); err != nil {
-		x.release()
+	first, place := t.me-t.me%xrange, t.me%xrange
+	if x, err = t.makeTeam(op, row, first, 1, width(first)); err != nil {
+		return nil, nil, err
+	}
+	if y, err = t.makeTeam(op, column, place, xrange, height(place)); err != nil {
+		x.abandon(err)
 		return nil, nil, err
 	}
 	return x, y, nil
@@ -336,22 +348,33 @@ func (c configWord) String() string {
 	return Mode(c).String()
 }
 
-// makeTeam makes a team of PEs of this team, whose numbers were checked.
-func (t *Team) makeTeam(op string, c TeamConfig, start, stride, size int) (*Team, error) {
+// checkConfig checks the configuration of the new teams of a call. All PEs check all these teams: if one is refused, no PE
+// makes any, and none waits for the others.
+func (t *Team) checkConfig(op string, c *TeamConfig, teams int, team func(i int) numbers) error {
 	if c.Mode > ModeStrict {
-		return nil, usage(op, ErrArgument, "mode %d, want ModeDefault, ModeTolerant or ModeStrict", c.Mode)
+		return usage(op, ErrArgument, "mode %d, want ModeDefault, ModeTolerant or ModeStrict", c.Mode)
 	}
 	if c.NumContexts < 0 {
-		return nil, usage(op, ErrArgument, "NumContexts %d, want 0 or more", c.NumContexts)
+		return usage(op, ErrArgument, "NumContexts %d, want 0 or more", c.NumContexts)
 	}
+	if c.Mode != ModeTolerant || t.upper == nil {
+		return nil
+	}
+	for i := range teams {
+		if pes := team(i); t.h.spans(&pes) {
+			return usage(op, ErrArgument, "ModeTolerant for a team whose PEs are on several nodes, which is not possible yet: want ModeStrict, or PEs of one node")
+		}
+	}
+	return nil
+}
+
+// makeTeam makes a team of PEs of this team, whose numbers and configuration were checked.
+func (t *Team) makeTeam(op string, c TeamConfig, start, stride, size int) (*Team, error) {
 	members := make([]int, size)
 	for i := range members {
 		members[i] = start + i*stride
 	}
 	part := t.group.part(start, stride, size)
-	if c.Mode == ModeTolerant && t.h.spans(&part) {
-		return nil, usage(op, ErrArgument, "ModeTolerant for a team whose PEs are on several nodes, which is not possible yet: want ModeStrict, or PEs of one node")
-	}
 	if !slices.Contains(members, t.me) {
 		members = nil
 	}
