@@ -32,6 +32,15 @@ func must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
+// jobOutputs keeps what each job of a Run has printed. On several numbers of nodes there are several jobs.
+type jobOutputs []string
+
+// Write takes the whole output of a job.
+func (o *jobOutputs) Write(b []byte) (int, error) {
+	*o = append(*o, string(b))
+	return len(b), nil
+}
+
 // spans says whether the PEs of the world are on several nodes.
 func spans(w *shmem.World) bool { return w.Shared().NPEs() < w.NPEs() }
 

@@ -288,15 +288,17 @@ func TestSignals(t *testing.T) {
 
 // The output that SHMEM_VERSION and SHMEM_INFO ask for is printed once.
 func TestAnnouncements(t *testing.T) {
-	var out bytes.Buffer
-	shmemtest.Run(t, 2, func(*testing.T, *shmem.World) {}, shmemtest.Output(&out),
+	var outputs jobOutputs
+	shmemtest.Run(t, 2, func(*testing.T, *shmem.World) {}, shmemtest.Output(&outputs),
 		shmemtest.Env("SHMEM_VERSION=", "SHMEM_INFO=1", "SHMEM_SYMMETRIC_SIZE=3M"))
 	if os.Getenv("PMIX_RANK") != "" {
 		return
 	}
-	for _, want := range []string{", OpenSHMEM 1.6", "SHMEM_SYMMETRIC_SIZE=3M (environment)"} {
-		if n := strings.Count(out.String(), want); n != 1 {
-			t.Errorf("%q is %d times in the output, want once:\n%s", want, n, &out)
+	for _, out := range outputs {
+		for _, want := range []string{", OpenSHMEM 1.6", "SHMEM_SYMMETRIC_SIZE=3M (environment)"} {
+			if n := strings.Count(out, want); n != 1 {
+				t.Errorf("%q is %d times in the output, want once:\n%s", want, n, out)
+			}
 		}
 	}
 }
