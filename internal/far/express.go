@@ -159,8 +159,8 @@ func (e *expressSockets) endTrip(x *expressTrip, lost bool) {
 	}
 }
 
-// ExpressSockets returns how many express sockets this PE has.
-func (p *Port) ExpressSockets() (n int) {
+// ExpressSockets returns how many express sockets a PE has.
+func ExpressSockets(p *Port) (n int) {
 	if p.express == nil {
 		return 0
 	}
