@@ -76,13 +76,17 @@ func receiveSetup(line *os.File) (cfg Config, key [32]byte, listen netip.AddrPor
 	}
 	cfg = Config{Job: setup.Job, Node: setup.Node, Nodes: setup.Nodes, Incarnation: setup.Incarnation, Patience: time.Duration(setup.Patience)}
 	if cfg.Page, err = symheap.MapAgentPage(fds[0]); err == nil {
-		cfg.Segments, err = receiveSegments(line, &setup)
+		cfg.Segments, err = receiveSegments(line, &setup, cfg.Page)
 	}
 	return cfg, setup.Key, listen, err
 }
 
 // receiveSegments receives the segments of all near PEs and maps them.
-func receiveSegments(line *os.File, setup *wire.AgentSetup) (*symheap.Map, error) {
+func receiveSegments(line *os.File, setup *wire.AgentSetup, page *layout.AgentPage) (*symheap.Map, error) {
+	pes, err := listPEs(setup, page)
+	if err != nil {
+		return nil, err
+	}
 	segments, err := symheap.NewMap(setup.Job, setup.Near, setup.SegmentSize)
 	if err != nil {
 		return nil, err
@@ -92,7 +96,7 @@ func receiveSegments(line *os.File, setup *wire.AgentSetup) (*symheap.Map, error
 		if err != nil {
 			return nil, err
 		}
-		next, err = attachSegments(segments, setup, next, packet, fds)
+		next, err = attachSegments(segments, pes, next, packet, fds)
 		xunix.CloseFDs(fds)
 		if err != nil {
 			return nil, err
@@ -104,17 +108,33 @@ func receiveSegments(line *os.File, setup *wire.AgentSetup) (*symheap.Map, error
 	return segments, nil
 }
 
+// listPEs returns the PEs of this node, ascending. No PE runs yet, so the page is what the daemon has written.
+func listPEs(setup *wire.AgentSetup, page *layout.AgentPage) ([]layout.PE, error) {
+	pes := make([]layout.PE, setup.Near)
+	list, part := page.List(), page.Parts[setup.Node%len(page.Parts)]
+	if list != nil && (int(part.Count) != len(pes) || int(part.First)+len(pes) > len(list)) {
+		return nil, fmt.Errorf("agent page: %d PEs of node %d, from place %d of %d, want %d", part.Count, setup.Node, part.First, len(list), len(pes))
+	}
+	for i := range pes {
+		pes[i] = layout.PE(setup.First + i)
+		if list != nil {
+			pes[i] = layout.PE(list[int(part.First)+i])
+		}
+	}
+	return pes, nil
+}
+
 // attachSegments maps the segments of one packet, the first of which has local index first, and returns the next index.
-func attachSegments(segments *symheap.Map, setup *wire.AgentSetup, first int, packet []byte, fds []int) (next int, err error) {
+func attachSegments(segments *symheap.Map, pes []layout.PE, first int, packet []byte, fds []int) (next int, err error) {
 	var m wire.AgentSegments
 	if err := m.Parse(packet); err != nil {
 		return 0, err
 	}
-	if m.First != first || m.Count != len(fds) || m.Count < 1 || first+m.Count > setup.Near {
-		return 0, fmt.Errorf("%d descriptors of %d segments from segment %d of %d, want those from segment %d", len(fds), m.Count, m.First, setup.Near, first)
+	if m.First != first || m.Count != len(fds) || m.Count < 1 || first+m.Count > len(pes) {
+		return 0, fmt.Errorf("%d descriptors of %d segments from segment %d of %d, want those from segment %d", len(fds), m.Count, m.First, len(pes), first)
 	}
 	for i, fd := range fds {
-		if err := segments.Attach(layout.Local(first+i), layout.PE(setup.First+first+i), fd); err != nil {
+		if err := segments.Attach(layout.Local(first+i), pes[first+i], fd); err != nil {
 			return 0, err
 		}
 	}

@@ -2,7 +2,6 @@ package job
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/far"
@@ -17,55 +16,24 @@ const agentFDs = 2
 // agentLine is how this process reaches the agent of its node, in a job of several nodes.
 type agentLine struct {
 	page  *layout.AgentPage
-	event int    // the agent's event descriptor, which stays open as long as the process
-	homes []home // nodes with PEs, in the order of their PEs
-}
-
-// home is the PEs of a node.
-type home struct {
-	node  int
-	first layout.PE
-	count int
+	event int // the agent's event descriptor, which stays open as long as the process
+	homes     // where the PEs of the job are
 }
 
 // mapAgent maps the agent's page and keeps its event descriptor. The descriptors are the caller's.
-func mapAgent(fds []int, place Place) (*agentLine, error) {
+func mapAgent(fds []int) (*agentLine, error) {
 	page, err := symheap.MapAgentPage(fds[0])
 	if err != nil {
 		return nil, err
 	}
 	a := &agentLine{page: page}
-	next := layout.PE(0)
-	for node, part := range page.Parts {
-		if part.Count > 0 {
-			a.homes = append(a.homes, home{node, layout.PE(part.First), int(part.Count)})
-		}
-	}
-	slices.SortFunc(a.homes, func(x, y home) int { return int(x.first - y.first) })
-	near := false
-	for _, h := range a.homes {
-		if h.first != next {
-			return nil, fmt.Errorf("agent page: node %d has PEs from %d on, want %d: nodes have all PEs of the job, each once", h.node, h.first, next)
-		}
-		next += layout.PE(h.count)
-		near = near || h.first == place.First && h.count == place.Near
-	}
-	if int(next) != place.NPEs || !near {
-		return nil, fmt.Errorf("agent page: the nodes have %d PEs, want the %d of the job, and a node with PEs %d to %d", next, place.NPEs, place.First, place.last())
+	if a.homes, err = readHomes(page); err != nil {
+		return nil, fmt.Errorf("agent page: %w", err)
 	}
 	if a.event, err = xunix.KeepFD(fds[1]); err != nil {
 		return nil, fmt.Errorf("event descriptor of the agent: %w", err)
 	}
 	return a, nil
-}
-
-// home returns the node of a PE of the job, and the PE's index there.
-func (a *agentLine) home(pe layout.PE) (node int, local layout.Local) {
-	i, found := slices.BinarySearchFunc(a.homes, pe, func(h home, pe layout.PE) int { return int(h.first - pe) })
-	if !found {
-		i-- // the node whose first PE is the last one below pe
-	}
-	return a.homes[i].node, layout.Local(pe - a.homes[i].first)
 }
 
 // startFar makes the port by which this process reaches PEs of other nodes, if its node has an agent.
@@ -97,8 +65,7 @@ func (j *Job) lossOf(node int) error {
 	if j.Failures.Epoch() == 0 {
 		return nil
 	}
-	part := j.agent.page.Parts[node]
-	for pe := part.First; pe < part.First+part.Count; pe++ {
+	for pe := range j.agent.pes(node) {
 		if f, ok := j.Failures.Failure(int(pe)); ok && f.Cause.Kind() == failure.NodeLost {
 			return &DeadError{Failures: []failure.Failure{f}}
 		}

@@ -52,6 +52,7 @@ func TestOffsets(t *testing.T) {
 		{"Slot size", unsafe.Sizeof(w.Slots[0]), 64},
 		{"Block size", unsafe.Sizeof(b), WireBlockSize},
 		{"Block.Body", unsafe.Offsetof(b.Body), 64},
+		{"AgentPage.Listed", unsafe.Offsetof(AgentPage{}.Listed), 64},
 		{"AgentPage.Parts", unsafe.Offsetof(AgentPage{}.Parts), 4096},
 		{"AgentPage size", unsafe.Sizeof(AgentPage{}), 12288},
 		{"FailureHeader size", unsafe.Sizeof(p.Header), 64},

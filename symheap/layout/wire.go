@@ -1,5 +1,7 @@
 package layout
 
+import "unsafe"
+
 // What a PE and the agent of its node tell each other about operations on PEs of other nodes lies in the PE's segment,
 // behind the heap, in jobs of several nodes (RegionWire).
 const (
@@ -67,11 +69,24 @@ type Wire struct {
 }
 
 // AgentPage is a file of its own, which the agent and the PEs of its node map.
+//
+// If the PEs of some node do not have consecutive numbers, a list of all PEs lies behind the page: node after node, those of a
+// node ascending. Otherwise Listed is 0, and there is no list.
 type AgentPage struct {
-	Bell  Bell // the agent's: PEs that find it asleep write to the agent's event descriptor
-	_     [4096 - 64]byte
-	Parts [WireNodes]NodePart // by node: the PEs that it has; the step, before it hands the file out
+	Bell   Bell   // the agent's: PEs that find it asleep write to the agent's event descriptor
+	Listed uint32 // PEs in the list; the step, as Parts
+	_      [4096 - 68]byte
+	Parts  [WireNodes]NodePart // by node: the PEs that it has; the step, before it hands the file out
 }
 
-// NodePart is the PEs of a node, which have consecutive numbers. A node without PEs has Count 0.
+// NodePart is the PEs of a node. They are First to First+Count-1, or those at these places of the list of all PEs if
+// AgentPage has one. A node without PEs has Count 0.
 type NodePart struct{ First, Count uint32 }
+
+// List returns the list behind the page, or nil if there is none. MapAgentPage has checked that it is as long as Listed says.
+func (p *AgentPage) List() []uint32 {
+	if p.Listed == 0 {
+		return nil
+	}
+	return unsafe.Slice((*uint32)(unsafe.Add(unsafe.Pointer(p), unsafe.Sizeof(*p))), p.Listed)
+}
