@@ -9,6 +9,7 @@
 //	waits.go     how long PEs wait for other agents
 //	outbox.go    posts: headers, bodies, and when their memory is free again
 //	execute.go   the records of other nodes
+//	successor.go a PE that takes the place of a dead one
 //
 // The protocol between agents is package stream, which is pure. The words between a PE and its agent are in
 // symheap/layout, with their order.

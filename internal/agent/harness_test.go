@@ -12,6 +12,7 @@ import (
 	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
+	"github.com/goshmem/goshmem/transport"
 	"github.com/goshmem/goshmem/transport/tcp"
 )
 
@@ -31,6 +32,7 @@ type testNode struct {
 	segments  *symheap.Map
 	page      *layout.AgentPage
 	transport *tcp.Transport
+	sim       transport.Transport // takes the place of the transport; nil: none does
 	ports     []*far.Port
 	event     int           // to which PEs write to wake the agent; 0: the transport's
 	deaths    []atomic.Bool // by PE of the job: Dead says so
@@ -101,7 +103,7 @@ func newNode(t *testing.T, index, nodes int) *testNode {
 func (n *testNode) prepare(t *testing.T, nodes int) {
 	t.Helper()
 	cfg := Config{
-		Job: testJob, Node: n.index, Nodes: nodes, Incarnation: 1, Segments: n.segments, Page: n.page, Transport: n.transport,
+		Job: testJob, Node: n.index, Nodes: nodes, Incarnation: 1, Segments: n.segments, Page: n.page, Transport: n.medium(),
 		Patience: n.patience, Orders: n.orders, Fault: func(pe layout.Local, err error) { t.Logf("fault of local PE %d of node %d: %v", pe, n.index, err) }, Log: func(err error) {
 			if !errors.Is(err, errCut) {
 				t.Logf("agent of node %d: %v", n.index, err)
@@ -130,6 +132,14 @@ func (n *testNode) prepare(t *testing.T, nodes int) {
 		check(t, err)
 		n.ports = append(n.ports, p)
 	}
+}
+
+// medium returns what the agent sends by.
+func (n *testNode) medium() transport.Transport {
+	if n.sim != nil {
+		return n.sim
+	}
+	return n.transport
 }
 
 // run runs the agent until the end of the test.

@@ -89,10 +89,13 @@ func (o *orders) carryOut(a *Agent, packet []byte) error {
 		if err := m.Parse(packet); err != nil {
 			return err
 		}
-		if m.PE < 0 {
+		switch {
+		case m.PE < 0:
 			a.DropNode(m.Node)
-		} else {
+		case m.Incarnation == 0:
 			a.DropPE(m.Node, layout.Local(m.PE))
+		default:
+			a.DropIncarnation(m.Node, layout.Local(m.PE), m.Incarnation)
 		}
 		if m.Number == 0 {
 			return nil

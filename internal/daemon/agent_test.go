@@ -271,9 +271,9 @@ func TestAgentHearsOfNearDeath(t *testing.T) {
 		pe    int
 		want  wire.AgentDrop
 	}{
-		{[]int{0, 1, 1}, 2, wire.AgentDrop{Node: 1, PE: 1}},
-		{[]int{1, 0, 1, 1}, 2, wire.AgentDrop{Node: 1, PE: 1}}, // the PEs of node 1 have a gap
-		{[]int{1, 0, 1, 0}, 3, wire.AgentDrop{Node: 0, PE: 1}},
+		{[]int{0, 1, 1}, 2, wire.AgentDrop{Node: 1, PE: 1, Incarnation: incarnation}},
+		{[]int{1, 0, 1, 1}, 2, wire.AgentDrop{Node: 1, PE: 1, Incarnation: incarnation}}, // the PEs of node 1 have a gap
+		{[]int{1, 0, 1, 0}, 3, wire.AgentDrop{Node: 0, PE: 1, Incarnation: incarnation}},
 	} {
 		share := Share{Name: "goshmem-a", Key: [16]byte{1}, Hosts: []string{"a", "b"}, Homes: x.homes, Node: 1}
 		a := &nodeAgent{line: here, runs: true}

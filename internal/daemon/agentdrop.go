@@ -67,10 +67,10 @@ func (a *nodeAgent) dropOf(j *localJob, pe int) wire.AgentDrop {
 	node := j.nodeOf(pe)
 	part := a.parts[node]
 	if a.list == nil {
-		return wire.AgentDrop{Node: node, PE: pe - int(part.First)}
+		return wire.AgentDrop{Node: node, PE: pe - int(part.First), Incarnation: incarnation}
 	}
 	local, _ := slices.BinarySearch(a.list[part.First:part.First+part.Count], layout.PE(pe))
-	return wire.AgentDrop{Node: node, PE: local}
+	return wire.AgentDrop{Node: node, PE: local, Incarnation: incarnation}
 }
 
 // tellDeaths tells the agent of the deaths of which noteDeath could not. The caller holds no lock.

@@ -64,6 +64,8 @@ type AgentDrop struct {
 	Number uint64 // of the message, which the answer has; 0: none is wanted
 	Node   int    // of the PE, or the node that is lost
 	PE     int    // index of a PE on that node; -1: the node is lost
+	// Incarnation is the latest one of the PE that is dead. 0: that with which PEs begin.
+	Incarnation uint32
 }
 
 // AgentDropped answers an AgentDrop.
@@ -194,4 +196,5 @@ func (m *AgentDrop) code(c *Coder) {
 	Integer(c, &m.Number)
 	Integer(c, &m.Node)
 	Integer(c, &m.PE)
+	Integer(c, &m.Incarnation)
 }

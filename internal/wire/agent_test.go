@@ -21,7 +21,7 @@ func TestAgentMessages(t *testing.T) {
 		{&AgentPeers{Addrs: []string{"", "10.0.0.1:1"}}, &AgentPeers{}},
 		{&AgentFault{PE: 1, Text: "fill"}, &AgentFault{}},
 		{&AgentDropped{Number: 1 << 40}, &AgentDropped{}},
-		{&AgentDrop{Number: 3, Node: -1, PE: 5}, &AgentDrop{}},
+		{&AgentDrop{Number: 3, Node: -1, PE: 5, Incarnation: 2}, &AgentDrop{}},
 	} {
 		packet := m.in.Append(nil)
 		if err := m.out.Parse(packet); err != nil || !reflect.DeepEqual(m.in, m.out) {

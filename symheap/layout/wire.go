@@ -68,6 +68,16 @@ type Wire struct {
 	Blocks [WireBlocks]Block
 }
 
+// Reset makes the region that of a PE that has sent nothing. The agent calls it for the successor of a dead PE, before that one
+// uses the segment, and when nothing is under way from or to the region any more. The words of Upper stay as they are.
+func (w *Wire) Reset() {
+	w.Tail, w.Ready, w.Done, w.Slots = 0, [WireBlocks]uint32{}, [WireClasses][WireNodes]uint64{}, [WireSlots]Slot{}
+	for i := range w.Blocks {
+		b := &w.Blocks[i]
+		b.Node, b.Class, b.Fill, b.State, b.First, b.Closed = 0, 0, 0, BlockIdle, 0, 0
+	}
+}
+
 // AgentPage is a file of its own, which the agent and the PEs of its node map.
 //
 // If the PEs of some node do not have consecutive numbers, a list of all PEs lies behind the page: node after node, those of a
