@@ -19,9 +19,9 @@ import (
 const nodeIncarnation = 1
 
 // serveNode listens, tells the daemon where, and serves until the daemon ends.
-func serveNode(line *os.File, cfg Config, key [32]byte, listen netip.AddrPort) error {
-	t, err := tcp.New(tcp.Config{
-		Self: cfg.Node, Nodes: cfg.Nodes, Incarnation: nodeIncarnation, Secret: key, Job: cfg.Job, Listen: []netip.AddrPort{listen}, Alone: true,
+func serveNode(line *os.File, cfg Config, key [32]byte, at doorway) error {
+	t, err := at.listen(tcp.Config{
+		Self: cfg.Node, Nodes: cfg.Nodes, Incarnation: nodeIncarnation, Secret: key, Job: cfg.Job, Alone: true,
 	})
 	if err != nil {
 		return reportFailure(line, err)

@@ -38,14 +38,14 @@ func RunProcess() error {
 
 // serve does what the daemon at the other end of a line wants.
 func serve(line *os.File) error {
-	cfg, key, listen, err := receiveSetup(line)
+	cfg, key, at, err := receiveSetup(line)
 	if err == nil {
 		err = registerMembarrier(&cfg)
 	}
 	if err != nil {
 		return reportFailure(line, err)
 	}
-	return serveNode(line, cfg, key, listen)
+	return serveNode(line, cfg, key, at)
 }
 
 // reportFailure tells the daemon why the agent cannot begin. It returns nil if the daemon knows it then.
@@ -58,7 +58,7 @@ func reportFailure(line *os.File, err error) error {
 }
 
 // receiveSetup receives what the agent serves, and maps it.
-func receiveSetup(line *os.File) (cfg Config, key [32]byte, listen netip.AddrPort, err error) {
+func receiveSetup(line *os.File) (cfg Config, key [32]byte, at doorway, err error) {
 	packet, fds, err := xunix.RecvFDs(line, wire.AgentPacket, 1)
 	defer func() { xunix.CloseFDs(fds) }()
 	var setup wire.AgentSetup
@@ -69,16 +69,17 @@ func receiveSetup(line *os.File) (cfg Config, key [32]byte, listen netip.AddrPor
 		err = fmt.Errorf("set-up of an agent: %d descriptors, want its page", len(fds))
 	}
 	if err == nil {
-		listen, err = netip.ParseAddrPort(setup.Listen)
+		at.first, err = netip.ParseAddrPort(setup.Listen)
+		at.last = setup.LastPort
 	}
 	if err != nil {
-		return cfg, key, listen, err
+		return cfg, key, at, err
 	}
 	cfg = Config{Job: setup.Job, Node: setup.Node, Nodes: setup.Nodes, Incarnation: setup.Incarnation, Patience: time.Duration(setup.Patience)}
 	if cfg.Page, err = symheap.MapAgentPage(fds[0]); err == nil {
 		cfg.Segments, err = receiveSegments(line, &setup, cfg.Page)
 	}
-	return cfg, setup.Key, listen, err
+	return cfg, setup.Key, at, err
 }
 
 // receiveSegments receives the segments of all near PEs and maps them.

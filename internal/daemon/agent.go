@@ -27,6 +27,7 @@ type AgentCommand struct {
 	// node with it.
 	Patience time.Duration
 	Listen   netip.Addr // the address of this node at which the agents of other nodes reach it
+	Ports    [2]uint16  // the lowest and the highest port at which it may listen; zero: any
 	// Lack says why no agent can run on this node. Nil: one can.
 	Lack error
 }
@@ -346,7 +347,8 @@ func (a *nodeAgent) setUp(j *localJob) (err error) {
 	}
 	setup := wire.AgentSetup{
 		Job: j.key, Key: a.key, Node: j.share.Node, Nodes: len(j.share.Hosts), NPEs: j.npes(), First: j.near[0], Near: len(j.near),
-		SegmentSize: uint64(info.Size()), Incarnation: incarnation, Patience: int64(a.command.Patience), Listen: netip.AddrPortFrom(a.command.Listen, 0).String(),
+		SegmentSize: uint64(info.Size()), Incarnation: incarnation, Patience: int64(a.command.Patience), Listen: netip.AddrPortFrom(a.command.Listen, a.command.Ports[0]).String(),
+		LastPort: a.command.Ports[1],
 	}
 	if err := xunix.SendFDs(a.line, setup.Append(nil), []int{int(a.page.Fd())}); err != nil {
 		return err
