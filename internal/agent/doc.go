@@ -2,6 +2,7 @@
 // node's PEs to other agents, and executes their records on the segments of its node.
 //
 //	process.go   the process: its set-up by the daemon
+//	doorway.go   where it listens
 //	orders.go    what the daemon says later: addresses, deaths
 //	agent.go     Agent and its loop
 //	ready.go     blocks of the node's PEs: Ready, Fill, the second look, the bell

@@ -149,3 +149,25 @@ func TestShmemScattered(t *testing.T) {
 		start(t, "--emulate", "2", "-n", "5", "t-teams").expect(0)
 	})
 }
+
+// Spawned jobs have no agents: Init of a program of shmem that was spawned on several nodes says so. On one node it works, also if
+// that is not the node of its parent, and while the first job has agents.
+func TestShmemSpawned(t *testing.T) {
+	t.Parallel()
+	parent, child := spawner(t), []string{self(t), "pe", "t-shmem"}
+	for name, x := range map[string]struct {
+		flags  []string
+		status int
+		words  []string
+	}{
+		"one node": {[]string{"--host", "a:1,b:4", "-n", "1", parent, "3"}, 0, nil},
+		"two nodes": {
+			[]string{"--host", "a:2,b:2", "--map-by", "node", "-n", "2", parent, "2"}, 1,
+			[]string{"world 0: shmem.Init: ", "the job has 2 nodes, and this one has PEs ", "this node has no agent: spawned jobs have none yet"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start(t, slices.Concat([]string{"--launch", "local"}, x.flags, child)...).expect(x.status, x.words...)
+		})
+	}
+}
