@@ -87,7 +87,9 @@
 //   - Sym.Peer and PeerIn return false for far PEs. World.Shared is the team of the near PEs.
 //   - A team whose PEs are on several nodes is strict. Its collectives read the data of all PEs one after the other:
 //     they are right, and slow for many PEs. Agree, Validate, Shrink and package interop are missing there.
-//   - The PEs of a node have consecutive numbers. A job has at most 128 nodes.
+//   - A job has at most 128 nodes. If the PEs of a node do not have consecutive numbers (oshrun --map-by node), all is as
+//     right, but operations on near PEs are fast only where numbers of a context's team that follow each other are those of
+//     near PEs, as in World.Shared.
 //   - A lock needs a job of at most 8192 PEs. An acquisition takes some round trips to the lock's home. The death of the
 //     home makes all calls on the lock fail.
 //   - Package mpi does not reach other nodes yet.

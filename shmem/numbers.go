@@ -109,10 +109,16 @@ type window struct {
 	step        int
 }
 
-// windowOf returns the window of a team. It is empty if no member is near, or if the team has a list. The PEs of a
-// node have consecutive numbers, so an arithmetic team has one window at most.
+// windowOf returns the window of a team. It is empty if no member is near. If the PEs of a node have consecutive numbers, it
+// has all near members of an arithmetic team, and none of a team with a list. Otherwise it has some of the near members.
 func (s *numbers) windowOf(place job.Place) window {
-	if s.list != nil || s.n == 0 || place.Near == 0 {
+	if s.n == 0 || place.Near == 0 {
+		return window{}
+	}
+	if place.HasGaps() {
+		return s.longestRun(place)
+	}
+	if s.list != nil {
 		return window{}
 	}
 	low, high := int(place.First-s.first), int(place.First-s.first)+place.Near-1 // of near PEs, from the first member on
@@ -131,4 +137,37 @@ func (s *numbers) windowOf(place job.Place) window {
 		return window{}
 	}
 	return window{first: first, near: last - first + 1, base: place.NearLocal(s.pe(first)), step: s.stride}
+}
+
+// longestRun returns the longest window of near members, the first of several. It looks at all members, so the making of a
+// context takes longer where PEs of a node do not have consecutive numbers.
+func (s *numbers) longestRun(place job.Place) (best window) {
+	for i := 0; i < s.n; {
+		w := s.runAt(place, i)
+		if w.near > best.near {
+			best = w
+		}
+		i += max(1, w.near-1) // the last member of a run may begin the next one
+	}
+	return best
+}
+
+// runAt returns the longest window that begins at member i. It is empty if that member is far.
+func (s *numbers) runAt(place job.Place, i int) window {
+	base, near := place.Local(s.pe(i))
+	if !near {
+		return window{}
+	}
+	w := window{first: i, near: 1, base: base, step: 1}
+	for k := i + 1; k < s.n; k++ {
+		local, near := place.Local(s.pe(k))
+		if near && k == i+1 {
+			w.step = int(local - base)
+		}
+		if !near || int(local-base) != (k-i)*w.step {
+			break
+		}
+		w.near++
+	}
+	return w
 }

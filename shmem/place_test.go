@@ -1,6 +1,7 @@
 package shmem
 
 import (
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -41,6 +42,65 @@ func TestWindow(t *testing.T) {
 		n := numbersOf(c.pes)
 		if got := n.windowOf(secondNode); got != c.want {
 			t.Errorf("PEs %v: %+v, want %+v", c.pes, got, c.want)
+		}
+	}
+}
+
+// Where the PEs of a node have gaps, the window is the longest run of near members whose segments are an arithmetic sequence. A
+// team of near PEs has all its members in it, as far as they are one.
+func TestWindowWithGaps(t *testing.T) {
+	cyclic, odd := job.Scattered(2, 8, []layout.PE{0, 2, 4, 6}), job.Scattered(3, 9, []layout.PE{1, 2, 5, 8})
+	for _, c := range []struct {
+		place job.Place
+		pes   []layout.PE
+		want  window
+	}{
+		{cyclic, []layout.PE{0, 1, 2, 3, 4, 5, 6, 7}, window{0, 1, 0, 1}},
+		{cyclic, []layout.PE{0, 2, 4, 6}, window{0, 4, 0, 1}},
+		{cyclic, []layout.PE{6, 4, 2, 0}, window{0, 4, 3, -1}},
+		{cyclic, []layout.PE{4, 0}, window{0, 2, 2, -2}},
+		{cyclic, []layout.PE{1, 3, 4, 6, 5}, window{2, 2, 2, 1}},
+		{cyclic, []layout.PE{1, 3}, window{}},
+		{cyclic, nil, window{}},
+		{odd, []layout.PE{0, 1, 2, 3, 4, 5, 6, 7, 8}, window{1, 2, 0, 1}},
+		{odd, []layout.PE{1, 2, 5, 8}, window{0, 4, 0, 1}}, // in a list
+		{odd, []layout.PE{8, 1, 2, 5}, window{1, 3, 0, 1}},
+		{odd, []layout.PE{3, 8, 5, 1, 2}, window{1, 2, 3, -1}},
+		{odd, []layout.PE{7, 5}, window{1, 1, 2, 1}},
+	} {
+		n := numbersOf(c.pes)
+		if got := n.windowOf(c.place); got != c.want {
+			t.Errorf("PEs %v of %v: %+v, want %+v", c.pes, c.place, got, c.want)
+		}
+	}
+	rng := rand.New(rand.NewPCG(1, 2))
+	for range 2000 { // members in any order, on a node with any PEs
+		near := append([]layout.PE{layout.PE(rng.IntN(2))}, layout.PE(3+rng.IntN(2)))
+		for pe := layout.PE(5); pe < 12; pe++ {
+			if rng.IntN(2) == 0 {
+				near = append(near, pe)
+			}
+		}
+		place := job.Scattered(2, 12, near)
+		var pes []layout.PE
+		for _, pe := range rng.Perm(12)[:rng.IntN(13)] {
+			pes = append(pes, layout.PE(pe))
+		}
+		if rng.IntN(2) == 0 {
+			slices.Sort(pes)
+		}
+		n := numbersOf(pes)
+		w := n.windowOf(place)
+		some := false
+		for i, pe := range pes {
+			local, near := place.Local(pe)
+			some = some || near
+			if i >= w.first && i < w.first+w.near && (!near || int(local) != int(w.base)+(i-w.first)*w.step) {
+				t.Fatalf("member %d of %v is near: %t, with index %d; the window is %+v", i, pes, near, local, w)
+			}
+		}
+		if some != (w.near > 0) {
+			t.Fatalf("PEs %v of %v: %+v", pes, place, w)
 		}
 	}
 }

@@ -1,26 +1,34 @@
 package symheap
 
 import (
+	"encoding/binary"
 	"fmt"
 	"os"
+	"slices"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// CreateAgentPage makes the page of a node's agent, which says which PEs each node has. The caller owns the file.
-func CreateAgentPage(parts []layout.NodePart) (*os.File, error) {
+// CreateAgentPage makes the page of a node's agent, which says which PEs each node has. The caller owns the file. list is that
+// of all PEs, node after node, if those of some node do not have consecutive numbers.
+func CreateAgentPage(parts []layout.NodePart, list ...layout.PE) (*os.File, error) {
 	var page layout.AgentPage
 	if len(parts) > len(page.Parts) {
 		return nil, fmt.Errorf("agent page of %d nodes, want at most %d", len(parts), len(page.Parts))
 	}
 	copy(page.Parts[:], parts)
-	f, err := xunix.Memfd("goshmem-agent", int64(unsafe.Sizeof(page)))
+	page.Listed = uint32(len(list))
+	b := slices.Clone(unsafe.Slice((*byte)(unsafe.Pointer(&page)), unsafe.Sizeof(page)))
+	for _, pe := range list {
+		b = binary.NativeEndian.AppendUint32(b, uint32(pe))
+	}
+	f, err := xunix.Memfd("goshmem-agent", int64(len(b)))
 	if err != nil {
 		return nil, fmt.Errorf("agent page: %w", err)
 	}
-	if _, err = f.WriteAt(unsafe.Slice((*byte)(unsafe.Pointer(&page)), unsafe.Sizeof(page)), 0); err == nil {
+	if _, err = f.WriteAt(b, 0); err == nil {
 		err = xunix.SealSize(f)
 	}
 	if err != nil {
@@ -52,13 +60,18 @@ func MapAgentPage(fd int) (*layout.AgentPage, error) {
 	if err != nil {
 		return nil, fmt.Errorf("agent page: %w", err)
 	}
-	const want = unsafe.Sizeof(layout.AgentPage{})
-	if size != uint64(want) {
-		return nil, fmt.Errorf("agent page of %d bytes, want %d: oshrun and the program were built from different versions", size, want)
+	const least = uint64(unsafe.Sizeof(layout.AgentPage{}))
+	if size < least {
+		return nil, fmt.Errorf("agent page of %d bytes, want at least %d: oshrun and the program were built from different versions", size, least)
 	}
-	at, err := xunix.Map(fd, want, true)
+	at, err := xunix.Map(fd, uintptr(size), true)
 	if err != nil {
 		return nil, fmt.Errorf("agent page: %w", err)
 	}
-	return (*layout.AgentPage)(at), nil
+	page := (*layout.AgentPage)(at)
+	if want := least + 4*uint64(page.Listed); size != want {
+		return nil, fmt.Errorf("agent page of %d bytes with a list of %d PEs, want %d bytes: oshrun and the program were built from different versions",
+			size, page.Listed, want)
+	}
+	return page, nil
 }

@@ -89,7 +89,7 @@ func New(cfg Config) (*Agent, error) {
 		waits:    waits{limit: cfg.Patience, nodes: make([]nodeWait, cfg.Nodes)},
 	}
 	for i := range a.sources {
-		a.sources[i].wire = cfg.Segments.Wire(layout.Local(i))
+		a.sources[i].wire, a.sources[i].incarnation = cfg.Segments.Wire(layout.Local(i)), cfg.Incarnation
 		a.sender.StartPE(layout.Local(i), cfg.Incarnation)
 	}
 	if cfg.Express != nil {
@@ -246,19 +246,24 @@ func (a *Agent) retryBroken(now time.Time) {
 	}
 }
 
-// DropPE makes a PE of this node, or of another one, dead: no record of it is sent or executed any more, and records for a
-// PE of this node are answered by the word that it is dead.
+// DropPE is DropIncarnation for the incarnation with which PEs begin.
 func (a *Agent) DropPE(node int, local layout.Local) {
+	a.DropIncarnation(node, local, a.cfg.Incarnation)
+}
+
+// DropIncarnation makes a PE of this node, or of another one, dead, up to an incarnation: no record of it is sent or executed any
+// more, and records for a PE of this node are answered by the word that it is dead. A later incarnation goes on.
+func (a *Agent) DropIncarnation(node int, local layout.Local, incarnation uint32) {
 	switch {
 	case local < 0 || local >= layout.MaxLocal:
 	case node != a.cfg.Node:
 		if node >= 0 && node < a.cfg.Nodes {
-			a.receiver.DropPE(node, local, a.cfg.Incarnation)
+			a.receiver.DropPE(node, local, incarnation)
 			if a.express != nil {
-				a.express.dropPE(node, local)
+				a.express.dropPE(node, local, incarnation)
 			}
 		}
-	case int(local) < len(a.sources):
+	case int(local) < len(a.sources) && a.sources[local].incarnation <= incarnation:
 		a.memory.dead[local] = true
 		a.dropSource(local)
 	}

@@ -2,6 +2,7 @@
 // node's PEs to other agents, and executes their records on the segments of its node.
 //
 //	process.go   the process: its set-up by the daemon
+//	doorway.go   where it listens
 //	orders.go    what the daemon says later: addresses, deaths
 //	agent.go     Agent and its loop
 //	ready.go     blocks of the node's PEs: Ready, Fill, the second look, the bell
@@ -10,6 +11,7 @@
 //	outbox.go    posts: headers, bodies, and when their memory is free again
 //	execute.go   the records of other nodes
 //	express.go   sockets of single PEs to other nodes
+//	successor.go a PE that takes the place of a dead one
 //
 // The protocol between agents is package stream, which is pure, and that of express sockets package express. The words between a PE and its agent are in
 // symheap/layout, with their order.

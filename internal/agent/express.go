@@ -182,8 +182,8 @@ func (d *expressDesk) refuse(c express.Caller, err error) error {
 }
 
 // dropPE closes what a dead PE of another node has here.
-func (d *expressDesk) dropPE(node int, pe layout.Local) {
-	if socket := d.server.DropPE(express.Caller{Node: node, Local: pe, Incarnation: d.agent.cfg.Incarnation}); socket != 0 {
+func (d *expressDesk) dropPE(node int, pe layout.Local, incarnation uint32) {
+	if socket := d.server.DropPE(express.Caller{Node: node, Local: pe, Incarnation: incarnation}); socket != 0 {
 		d.door.Close(socket)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
+	"github.com/goshmem/goshmem/transport"
 	"github.com/goshmem/goshmem/transport/tcp"
 )
 
@@ -32,6 +33,7 @@ type testNode struct {
 	segments  *symheap.Map
 	page      *layout.AgentPage
 	transport *tcp.Transport
+	sim       transport.Transport // takes the place of the transport; nil: none does
 	ports     []*far.Port
 	event     int           // to which PEs write to wake the agent; 0: the transport's
 	deaths    []atomic.Bool // by PE of the job: Dead says so
@@ -103,7 +105,7 @@ func newNode(t *testing.T, index, nodes int) *testNode {
 func (n *testNode) prepare(t *testing.T, nodes int) {
 	t.Helper()
 	cfg := Config{
-		Job: testJob, Node: n.index, Nodes: nodes, Incarnation: 1, Segments: n.segments, Page: n.page, Transport: n.transport,
+		Job: testJob, Node: n.index, Nodes: nodes, Incarnation: 1, Segments: n.segments, Page: n.page, Transport: n.medium(),
 		Patience: n.patience, Orders: n.orders, Fault: func(pe layout.Local, err error) { t.Logf("fault of local PE %d of node %d: %v", pe, n.index, err) }, Log: func(err error) {
 			if !errors.Is(err, errCut) {
 				t.Logf("agent of node %d: %v", n.index, err)
@@ -152,6 +154,14 @@ func (n *testNode) newLine(t *testing.T, pe layout.Local) int {
 	check(t, there.Close())
 	t.Cleanup(func() { check(t, here.Close()) })
 	return int(here.Fd())
+}
+
+// medium returns what the agent sends by.
+func (n *testNode) medium() transport.Transport {
+	if n.sim != nil {
+		return n.sim
+	}
+	return n.transport
 }
 
 // run runs the agent until the end of the test.

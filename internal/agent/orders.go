@@ -18,9 +18,9 @@ import (
 const nodeIncarnation = 1
 
 // serveNode listens, tells the daemon where, and serves until the daemon ends.
-func serveNode(line *os.File, cfg Config, key [32]byte, listen netip.AddrPort) error {
-	t, err := tcp.New(tcp.Config{
-		Self: cfg.Node, Nodes: cfg.Nodes, Incarnation: nodeIncarnation, Secret: key, Job: cfg.Job, Listen: []netip.AddrPort{listen}, Alone: true,
+func serveNode(line *os.File, cfg Config, key [32]byte, at doorway) error {
+	t, err := at.listen(tcp.Config{
+		Self: cfg.Node, Nodes: cfg.Nodes, Incarnation: nodeIncarnation, Secret: key, Job: cfg.Job, Alone: true,
 	})
 	if err != nil {
 		return reportFailure(line, err)
@@ -102,10 +102,13 @@ func (o *orders) carryOut(a *Agent, packet []byte, fd int) error {
 		if err := m.Parse(packet); err != nil {
 			return err
 		}
-		if m.PE < 0 {
+		switch {
+		case m.PE < 0:
 			a.DropNode(m.Node)
-		} else {
+		case m.Incarnation == 0:
 			a.DropPE(m.Node, layout.Local(m.PE))
+		default:
+			a.DropIncarnation(m.Node, layout.Local(m.PE), m.Incarnation)
 		}
 		if m.Number == 0 {
 			return nil

@@ -20,6 +20,8 @@ type outbox struct {
 	ring  ring
 	posts []posted // those before first are sent
 	first int
+	begun uint64 // posts so far
+	ended uint64 // those of them that are sent, or whose connection has ended
 }
 
 // posted is a post under way.
@@ -134,6 +136,7 @@ func (o *outbox) push(p posted) {
 		o.first = 0
 	}
 	o.posts = append(o.posts, p)
+	o.begun++
 }
 
 // pop takes the oldest post, which is sent.
@@ -143,13 +146,14 @@ func (o *outbox) pop() (p posted, ok bool) {
 	}
 	p = o.posts[o.first]
 	o.first++
+	o.ended++
 	o.ring.free(p.ring)
 	return p, true
 }
 
 // clear forgets all posts: the connection is no more.
 func (o *outbox) clear() {
-	o.posts, o.first = o.posts[:0], 0
+	o.posts, o.first, o.ended = o.posts[:0], 0, o.begun
 	o.ring.free(o.ring.used)
 }
 

@@ -20,11 +20,16 @@ import (
 // daemonFD is the descriptor of the socket to the daemon, which the process inherits.
 const daemonFD = 3
 
+// niceness is that of the thread that serves, where the user may have it. PEs that poll must not keep the agent from a processor:
+// other nodes wait for its answers. An agent without work sleeps, so it takes nothing from them.
+const niceness = -10
+
 // RunProcess is the work of "oshrun agent", which a daemon starts: it serves the PEs of the daemon's node until the daemon
 // ends. The daemon says by a socket what the agent needs (package internal/wire).
 func RunProcess() error {
 	runtime.LockOSThread()
 	runtime.GOMAXPROCS(1)
+	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, niceness) // where it is allowed: see niceness
 	line, err := xunix.PacketConn(daemonFD)
 	if err != nil {
 		return fmt.Errorf("oshrun starts its agents itself: %w", err)
@@ -54,14 +59,14 @@ func ofLine(err error) error {
 
 // serve does what the daemon at the other end of a line wants.
 func serve(line *os.File) error {
-	cfg, key, listen, err := receiveSetup(line)
+	cfg, key, at, err := receiveSetup(line)
 	if err == nil {
 		err = registerMembarrier(&cfg)
 	}
 	if err != nil {
 		return reportFailure(line, err)
 	}
-	return serveNode(line, cfg, key, listen)
+	return serveNode(line, cfg, key, at)
 }
 
 // reportFailure tells the daemon why the agent cannot begin. It returns nil if the daemon knows it then.
@@ -74,7 +79,7 @@ func reportFailure(line *os.File, err error) error {
 }
 
 // receiveSetup receives what the agent serves, and maps it.
-func receiveSetup(line *os.File) (cfg Config, key [32]byte, listen netip.AddrPort, err error) {
+func receiveSetup(line *os.File) (cfg Config, key [32]byte, at doorway, err error) {
 	packet, fds, err := xunix.RecvFDs(line, wire.AgentPacket, 1)
 	err = ofLine(err)
 	defer func() { xunix.CloseFDs(fds) }()
@@ -86,20 +91,25 @@ func receiveSetup(line *os.File) (cfg Config, key [32]byte, listen netip.AddrPor
 		err = fmt.Errorf("set-up of an agent: %d descriptors, want its page", len(fds))
 	}
 	if err == nil {
-		listen, err = netip.ParseAddrPort(setup.Listen)
+		at.first, err = netip.ParseAddrPort(setup.Listen)
+		at.last = setup.LastPort
 	}
 	if err != nil {
-		return cfg, key, listen, err
+		return cfg, key, at, err
 	}
 	cfg = Config{Job: setup.Job, Node: setup.Node, Nodes: setup.Nodes, Incarnation: setup.Incarnation, Patience: time.Duration(setup.Patience)}
 	if cfg.Page, err = symheap.MapAgentPage(fds[0]); err == nil {
-		cfg.Segments, err = receiveSegments(line, &setup)
+		cfg.Segments, err = receiveSegments(line, &setup, cfg.Page)
 	}
-	return cfg, setup.Key, listen, err
+	return cfg, setup.Key, at, err
 }
 
 // receiveSegments receives the segments of all near PEs and maps them.
-func receiveSegments(line *os.File, setup *wire.AgentSetup) (*symheap.Map, error) {
+func receiveSegments(line *os.File, setup *wire.AgentSetup, page *layout.AgentPage) (*symheap.Map, error) {
+	pes, err := listPEs(setup, page)
+	if err != nil {
+		return nil, err
+	}
 	segments, err := symheap.NewMap(setup.Job, setup.Near, setup.SegmentSize)
 	if err != nil {
 		return nil, err
@@ -109,7 +119,7 @@ func receiveSegments(line *os.File, setup *wire.AgentSetup) (*symheap.Map, error
 		if err != nil {
 			return nil, ofLine(err)
 		}
-		next, err = attachSegments(segments, setup, next, packet, fds)
+		next, err = attachSegments(segments, pes, next, packet, fds)
 		xunix.CloseFDs(fds)
 		if err != nil {
 			return nil, err
@@ -121,17 +131,33 @@ func receiveSegments(line *os.File, setup *wire.AgentSetup) (*symheap.Map, error
 	return segments, nil
 }
 
+// listPEs returns the PEs of this node, ascending. No PE runs yet, so the page is what the daemon has written.
+func listPEs(setup *wire.AgentSetup, page *layout.AgentPage) ([]layout.PE, error) {
+	pes := make([]layout.PE, setup.Near)
+	list, part := page.List(), page.Parts[setup.Node%len(page.Parts)]
+	if list != nil && (int(part.Count) != len(pes) || int(part.First)+len(pes) > len(list)) {
+		return nil, fmt.Errorf("agent page: %d PEs of node %d, from place %d of %d, want %d", part.Count, setup.Node, part.First, len(list), len(pes))
+	}
+	for i := range pes {
+		pes[i] = layout.PE(setup.First + i)
+		if list != nil {
+			pes[i] = layout.PE(list[int(part.First)+i])
+		}
+	}
+	return pes, nil
+}
+
 // attachSegments maps the segments of one packet, the first of which has local index first, and returns the next index.
-func attachSegments(segments *symheap.Map, setup *wire.AgentSetup, first int, packet []byte, fds []int) (next int, err error) {
+func attachSegments(segments *symheap.Map, pes []layout.PE, first int, packet []byte, fds []int) (next int, err error) {
 	var m wire.AgentSegments
 	if err := m.Parse(packet); err != nil {
 		return 0, err
 	}
-	if m.First != first || m.Count != len(fds) || m.Count < 1 || first+m.Count > setup.Near {
-		return 0, fmt.Errorf("%d descriptors of %d segments from segment %d of %d, want those from segment %d", len(fds), m.Count, m.First, setup.Near, first)
+	if m.First != first || m.Count != len(fds) || m.Count < 1 || first+m.Count > len(pes) {
+		return 0, fmt.Errorf("%d descriptors of %d segments from segment %d of %d, want those from segment %d", len(fds), m.Count, m.First, len(pes), first)
 	}
 	for i, fd := range fds {
-		if err := segments.Attach(layout.Local(first+i), layout.PE(setup.First+first+i), fd); err != nil {
+		if err := segments.Attach(layout.Local(first+i), pes[first+i], fd); err != nil {
 			return 0, err
 		}
 	}

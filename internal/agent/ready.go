@@ -13,6 +13,9 @@ type source struct {
 	wire *layout.Wire
 	head uint64 // entries of Ready that are taken
 	dead bool   // nothing of it is sent any more
+
+	incarnation uint32
+	begun       [][2]uint64 // of a dead one, by node and lane: the posts until its death (outbox.begun)
 }
 
 // holding is a block that a PE has put into Ready, and that the agent has not given back.
@@ -139,6 +142,7 @@ func (a *Agent) disarm() {
 func (a *Agent) dropSource(pe layout.Local) {
 	if s := &a.sources[pe]; !s.dead {
 		s.dead = true
+		s.begun = a.countPosts()
 		a.sender.DropPE(pe)
 		if a.express != nil {
 			a.express.closeLine(pe)

@@ -63,7 +63,7 @@ func (f *nodeFlags) registerNodes(fs *pflag.FlagSet) {
 	fs.StringVar(&f.prefix, "prefix", "", "where oshrun is on other hosts: `DIR`/bin/oshrun; by default where it is here")
 	fs.StringVar(&f.network, "interface", "", "let daemons use this `network` alone: eth0, or 10.0.0.0/8")
 	fs.StringVar(&f.data, "data-interface", "", "let PEs reach PEs on other hosts by this `network` alone: ib0, or 10.0.0.0/8;\nsets variables of Open MPI, UCX and libfabric that are not set")
-	fs.StringVar(&f.portRange, "port-range", "", "listen at a port of `LOW-HIGH` alone")
+	fs.StringVar(&f.portRange, "port-range", "", "have oshrun and the agents of the nodes listen at ports of `LOW-HIGH` alone")
 	fs.StringVar(&f.control, "control", controlTCP, "how daemons talk to oshrun: `tcp`; stdio: by standard input and output of the command that starts them,\nfor hosts that cannot reach this machine; not with srun or --emulate N:netns")
 	fs.StringVar(&f.lease, "lease", "10", "how long a node may be out of reach before it is lost: seconds, or 30s, 1m")
 }
@@ -151,16 +151,20 @@ func (f *nodeFlags) isStdio(agent *nodes.Agent) (bool, error) {
 		}
 		return false, usagef(instead, "--control stdio: %s starts all daemons by one process, want one for each", what)
 	}
-	for _, x := range []struct{ flag, value string }{{"interface", f.network}, {"port-range", f.portRange}} {
-		if x.value != "" {
-			return false, usagef("leave out --"+x.flag, "--%s: %q, want nothing with --control stdio, which listens nowhere", x.flag, x.value)
-		}
+	if f.network != "" {
+		return false, usagef("leave out --interface", "--interface: %q, want nothing with --control stdio, which listens nowhere", f.network)
 	}
 	return true, nil
 }
 
-// setData says by which network PEs reach those of other hosts. Each host looks for its interface itself.
+// setData says by which network PEs reach those of other hosts, and at which ports agents listen. Each host looks for its
+// interface itself.
 func (f *nodeFlags) setData(o *launch.Options) error {
+	ports, err := f.ports()
+	if err != nil {
+		return err
+	}
+	o.DataPorts = [2]uint16{ports.Low, ports.High}
 	if f.data == "" {
 		return nil
 	}

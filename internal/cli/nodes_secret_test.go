@@ -40,6 +40,9 @@ func TestEmulatedSecret(t *testing.T) {
 			stop()
 			all := found.look(j.cmd.Process.Pid)
 			isDaemon := func(pid int) bool { return runs(pid, "daemon", "--stdin") }
+			if agents := len(j.agents()); agents != clusterHosts {
+				t.Errorf("%d agents, want one on each of %d nodes", agents, clusterHosts)
+			}
 			if daemons := len(all) - len(slices.DeleteFunc(slices.Clone(all), isDaemon)); daemons < clusterHosts || len(all) < 1+clusterHosts+8 {
 				t.Errorf("%d processes, %d of them daemons: want oshrun, 4 daemons and 8 PEs", len(all), daemons)
 			}

@@ -161,14 +161,16 @@ func TestShmemOnEmulatedNodes(t *testing.T) {
 	}
 }
 
-// The PEs of all nodes learn of a death, and go on.
+// The PEs of all nodes learn of a death, and go on, however they are spread.
 func TestShmemDeathOnEmulatedNodes(t *testing.T) {
 	t.Parallel()
-	j := start(t, "--emulate", "2", "--recover", "-n", "4", "t-shmem", "die")
-	j.expect(3)
-	got := lines(j.stdout.String())
-	slices.Sort(got)
-	if want := []string{"PE 0 goes on", "PE 1 goes on", "PE 2 goes on"}; !slices.Equal(got, want) {
-		t.Errorf("output %q, want %q", got, want)
+	for _, by := range []string{"slot", "node"} {
+		j := start(t, "--emulate", "2", "--recover", "-n", "4", "--map-by", by, "t-shmem", "die")
+		j.expect(3)
+		got := lines(j.stdout.String())
+		slices.Sort(got)
+		if want := []string{"PE 0 goes on", "PE 1 goes on", "PE 2 goes on"}; !slices.Equal(got, want) {
+			t.Errorf("--map-by %s: output %q, want %q", by, got, want)
+		}
 	}
 }

@@ -28,6 +28,7 @@ type AgentCommand struct {
 	// node with it.
 	Patience time.Duration
 	Listen   netip.Addr // the address of this node at which the agents of other nodes reach it
+	Ports    [2]uint16  // the lowest and the highest port at which it may listen; zero: any
 	// Lack says why no agent can run on this node. Nil: one can.
 	Lack error
 }
@@ -58,7 +59,8 @@ type nodeAgent struct {
 	closed   <-chan struct{} // closed when the step ends
 
 	parts []layout.NodePart // by node: its PEs
-	first int               // the first PE of this node
+	list  []layout.PE       // as that of the agent's page; nil: there is none
+	near  []int             // the PEs of this node, ascending
 
 	state sync.Mutex // held for looks and changes only: callers may hold any other lock
 	runs  bool       // the agent has said that it serves, and has not ended
@@ -91,7 +93,7 @@ func (a *nodeAgent) configure(cfg *settings) {
 	if !cfg.Share.hasOthers() {
 		return
 	}
-	a.parts, a.lack = cfg.Share.agentParts()
+	a.parts, a.list, a.lack = cfg.Share.agentParts()
 	switch {
 	case a.lack != nil:
 	case a.parts[cfg.Share.Node].Count == 0:
@@ -101,37 +103,49 @@ func (a *nodeAgent) configure(cfg *settings) {
 	case cfg.Agent.Lack != nil:
 		a.lack = cfg.Agent.Lack
 	default:
-		a.command, a.ending, a.first = cfg.Agent, cfg.AgentEnded, int(a.parts[cfg.Share.Node].First)
+		a.command, a.ending, a.near = cfg.Agent, cfg.AgentEnded, nearPEs(len(cfg.Share.Homes), &cfg.Share)
 	}
 }
 
-// parts returns which PEs each node has, and false if the PEs of some node do not have consecutive numbers: programs that
-// map segments cannot run then.
-func (s *Share) parts() (parts []layout.NodePart, ok bool) {
+// parts returns which PEs each node has. If the PEs of some node do not have consecutive numbers, it returns the list of all PEs
+// as well, node after node (layout.AgentPage).
+func (s *Share) parts() (parts []layout.NodePart, list []layout.PE) {
 	parts = make([]layout.NodePart, len(s.Hosts))
+	gaps := false
 	for pe, node := range s.Homes {
 		p := &parts[node]
 		if p.Count == 0 {
 			p.First = uint32(pe)
 		}
-		if p.First+p.Count != uint32(pe) {
-			return nil, false
-		}
+		gaps = gaps || p.First+p.Count != uint32(pe)
 		p.Count++
 	}
-	return parts, true
+	if !gaps {
+		return parts, nil
+	}
+	next := uint32(0)
+	for node := range parts {
+		if parts[node].First = next; parts[node].Count == 0 {
+			parts[node].First = 0
+		}
+		next += parts[node].Count
+	}
+	list = make([]layout.PE, len(s.Homes))
+	filled := make([]uint32, len(parts)) // by node
+	for pe, node := range s.Homes {
+		list[parts[node].First+filled[node]] = layout.PE(pe)
+		filled[node]++
+	}
+	return parts, list
 }
 
 // agentParts returns the parts of the nodes of a job with agents, or why the job has none. All nodes come to the same
 // result.
-func (s *Share) agentParts() ([]layout.NodePart, error) {
+func (s *Share) agentParts() (parts []layout.NodePart, list []layout.PE, lack error) {
 	if n := len(s.Hosts); n > layout.WireNodes {
-		return nil, fmt.Errorf("the job has %d nodes, want at most %d", n, layout.WireNodes)
+		return nil, nil, fmt.Errorf("the job has %d nodes, want at most %d", n, layout.WireNodes)
 	}
-	parts, ok := s.parts()
-	if !ok {
-		return nil, errors.New("the PEs of some node do not have consecutive numbers, which --map-by slot gives")
-	}
+	parts, list = s.parts()
 	n := 0
 	for _, p := range parts {
 		if p.Count > 0 {
@@ -139,9 +153,9 @@ func (s *Share) agentParts() ([]layout.NodePart, error) {
 		}
 	}
 	if n > layout.UpperNodes {
-		return nil, fmt.Errorf("the job has PEs on %d nodes, want at most %d", n, layout.UpperNodes)
+		return nil, nil, fmt.Errorf("the job has PEs on %d nodes, want at most %d", n, layout.UpperNodes)
 	}
-	return parts, nil
+	return parts, list, nil
 }
 
 // segmentOptions returns those of the segments of PEs that an agent serves.
@@ -181,7 +195,7 @@ func (a *nodeAgent) giveUp(err error) {
 
 // start starts the agent for the first job, and returns when it listens. Addr is its address.
 func (a *nodeAgent) start(j *localJob) (addr string, err error) {
-	if a.page, err = symheap.CreateAgentPage(a.parts); err != nil {
+	if a.page, err = symheap.CreateAgentPage(a.parts, a.list...); err != nil {
 		return "", err
 	}
 	here, there, err := xunix.PacketPair()
@@ -353,7 +367,8 @@ func (a *nodeAgent) setUp(j *localJob) (err error) {
 	}
 	setup := wire.AgentSetup{
 		Job: j.key, Key: a.key, Node: j.share.Node, Nodes: len(j.share.Hosts), NPEs: j.npes(), First: j.near[0], Near: len(j.near),
-		SegmentSize: uint64(info.Size()), Incarnation: incarnation, Patience: int64(a.command.Patience), Listen: netip.AddrPortFrom(a.command.Listen, 0).String(),
+		SegmentSize: uint64(info.Size()), Incarnation: incarnation, Patience: int64(a.command.Patience), Listen: netip.AddrPortFrom(a.command.Listen, a.command.Ports[0]).String(),
+		LastPort: a.command.Ports[1],
 	}
 	if err := xunix.SendFDs(a.line, setup.Append(nil), []int{int(a.page.Fd())}); err != nil {
 		return err

@@ -86,20 +86,21 @@ func byAgent(mode string) func(*settings) {
 	return func(s *settings) { s.Agent = &AgentCommand{Argv: []string{os.Args[0], agentRole, mode}} }
 }
 
-// The parts of nodes are blocks of PEs, in any order of the nodes. A job whose PEs go round the nodes has none, and no agents.
+// The parts of nodes are blocks of PEs, in any order of the nodes. If the PEs of some node have gaps, they are places in a list.
 func TestParts(t *testing.T) {
 	for _, test := range []struct {
 		homes []int
-		want  []layout.NodePart // nil: there are none
+		want  []layout.NodePart
+		list  []layout.PE
 	}{
-		{[]int{0, 0, 1}, []layout.NodePart{{First: 0, Count: 2}, {First: 2, Count: 1}, {}}},
-		{[]int{2, 2, 0, 1}, []layout.NodePart{{First: 2, Count: 1}, {First: 3, Count: 1}, {First: 0, Count: 2}}},
-		{[]int{0, 1, 0}, nil},
+		{[]int{0, 0, 1}, []layout.NodePart{{First: 0, Count: 2}, {First: 2, Count: 1}, {}}, nil},
+		{[]int{2, 2, 0, 1}, []layout.NodePart{{First: 2, Count: 1}, {First: 3, Count: 1}, {First: 0, Count: 2}}, nil},
+		{[]int{0, 1, 0}, []layout.NodePart{{First: 0, Count: 2}, {First: 2, Count: 1}, {}}, []layout.PE{0, 2, 1}},
+		{[]int{2, 0, 0, 2, 0}, []layout.NodePart{{First: 0, Count: 3}, {}, {First: 3, Count: 2}}, []layout.PE{1, 2, 4, 0, 3}},
 	} {
 		s := Share{Name: "goshmem-a", Hosts: []string{"a", "b", "c"}, Homes: test.homes}
-		got, ok := s.parts()
-		if ok != (test.want != nil) || ok && !slices.Equal(got, test.want) {
-			t.Errorf("homes %v: parts %v, %t, want %v", test.homes, got, ok, test.want)
+		if got, list := s.parts(); !slices.Equal(got, test.want) || !slices.Equal(list, test.list) {
+			t.Errorf("homes %v: parts %v, list %v, want %v and %v", test.homes, got, list, test.want, test.list)
 		}
 	}
 }
@@ -121,7 +122,7 @@ func TestAgentIsWanted(t *testing.T) {
 		{1, []int{0}, 0, command, ""},
 		{2, []int{0, 1}, 1, command, ""},
 		{3, []int{0, 1}, 2, command, "no PE of the first job"},
-		{2, []int{0, 1, 0}, 0, command, "consecutive numbers"},
+		{2, []int{0, 1, 0}, 0, command, ""},
 		{len(many) - 1, many[:len(many)-1], 0, command, ""},
 		{len(many), many[:len(many)-1], 0, command, ""},
 		{len(many), many, 0, command, "PEs on 129 nodes, want at most 128"},
@@ -304,17 +305,28 @@ func TestAgentHearsOfNearDeath(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = errors.Join(here.Close(), there.Close()) }()
-	a := &nodeAgent{line: here, runs: true, parts: []layout.NodePart{{Count: 1}, {First: 1, Count: 2}}}
-	j := newLocalJob([]App{{NPEs: 3}}, &Share{Name: "goshmem-a", Key: [16]byte{1}, Hosts: []string{"a", "b"}, Homes: []int{0, 1, 1}, Node: 1})
-	a.noteDeath(j, 2)
-	b := make([]byte, wire.AgentPacket)
-	n, err := xunix.RecvAtOnce(there, b)
-	var m wire.AgentDrop
-	if err == nil {
-		err = m.Parse(b[:n])
-	}
-	if want := (wire.AgentDrop{Node: 1, PE: 1}); err != nil || m != want || len(a.deaths) > 0 {
-		t.Errorf("the agent is told %+v, %v, want %+v", m, err, want)
+	for _, x := range []struct {
+		homes []int
+		pe    int
+		want  wire.AgentDrop
+	}{
+		{[]int{0, 1, 1}, 2, wire.AgentDrop{Node: 1, PE: 1, Incarnation: incarnation}},
+		{[]int{1, 0, 1, 1}, 2, wire.AgentDrop{Node: 1, PE: 1, Incarnation: incarnation}}, // the PEs of node 1 have a gap
+		{[]int{1, 0, 1, 0}, 3, wire.AgentDrop{Node: 0, PE: 1, Incarnation: incarnation}},
+	} {
+		share := Share{Name: "goshmem-a", Key: [16]byte{1}, Hosts: []string{"a", "b"}, Homes: x.homes, Node: 1}
+		a := &nodeAgent{line: here, runs: true}
+		a.parts, a.list = share.parts()
+		a.noteDeath(newLocalJob([]App{{NPEs: len(x.homes)}}, &share), x.pe)
+		b := make([]byte, wire.AgentPacket)
+		n, err := xunix.RecvAtOnce(there, b)
+		var m wire.AgentDrop
+		if err == nil {
+			err = m.Parse(b[:n])
+		}
+		if err != nil || m != x.want || len(a.deaths) > 0 {
+			t.Errorf("homes %v: the agent is told %+v, %v, want %+v", x.homes, m, err, x.want)
+		}
 	}
 }
 

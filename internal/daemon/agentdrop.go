@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/wire"
 	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // Deaths and losses, as the agent of the node is told of them. It hears of them before the failure page tells PEs.
@@ -84,7 +86,12 @@ func (a *nodeAgent) ask() (number uint64, answered <-chan struct{}) {
 // dropOf returns the message that a PE is dead.
 func (a *nodeAgent) dropOf(j *localJob, pe int) wire.AgentDrop {
 	node := j.nodeOf(pe)
-	return wire.AgentDrop{Node: node, PE: pe - int(a.parts[node].First)}
+	part := a.parts[node]
+	if a.list == nil {
+		return wire.AgentDrop{Node: node, PE: pe - int(part.First), Incarnation: incarnation}
+	}
+	local, _ := slices.BinarySearch(a.list[part.First:part.First+part.Count], layout.PE(pe))
+	return wire.AgentDrop{Node: node, PE: local, Incarnation: incarnation}
 }
 
 // tellDeaths tells the agent of the deaths of which noteDeath could not. The caller holds no lock.

@@ -1,6 +1,8 @@
 package daemon
 
 import (
+	"slices"
+
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -18,8 +20,8 @@ func (a *nodeAgent) traffic(id ID) (pe, agent Traffic) {
 		return pe, agent
 	}
 	local := layout.Local(-1)
-	if id.Job == 0 {
-		local = layout.Local(id.PE - a.first)
+	if i, near := slices.BinarySearch(a.near, id.PE); near && id.Job == 0 {
+		local = layout.Local(i)
 	}
 	of, by, err := symheap.ReadTraffic(page, max(local, 0))
 	if err != nil {

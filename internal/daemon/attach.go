@@ -224,12 +224,18 @@ func (a *attachService) sendSegments(line *orderLine, p *localPE, req wire.Attac
 			agent = append(agent, int(line.Fd()))
 		}
 		fds = append(fds, agent...)
+		if lack != "" && p.job.hasGaps() {
+			err := p.job.gapsError(lack)
+			reply := wire.AttachReply{Err: err.Error()}
+			return false, errors.Join(err, xunix.SendFDs(line.conn, reply.Append(nil), nil))
+		}
 	}
 	reply := wire.AttachReply{
 		Job: p.job.key, NPEs: uint32(p.job.npes()),
 		Nodes: uint32(p.job.nodes()), FirstPE: uint32(p.job.near[0]), Near: uint32(len(p.job.near)),
 		First: req.First, Count: uint32(count), Page: page, Agent: len(agent) > 0, NoAgent: lack, Incarnation: incarnation,
 		Processors: uint32(a.cfg.processors(p.job)), SegmentSize: uint64(info.Size()), Recover: !a.cfg.EndsFirst,
+		Scattered: p.job.hasGaps(),
 	}
 	send := func() error { return xunix.SendFDs(line.conn, reply.Append(nil), fds) }
 	if last = end == len(heaps); last {

@@ -156,13 +156,16 @@ func (j *localJob) nodes() int {
 	return len(have)
 }
 
-// checkBlock says what is wrong if the near PEs, of which there are some, do not have consecutive numbers. Programs that
-// map segments need that.
-func (j *localJob) checkBlock() error {
+// hasGaps says whether the near PEs do not have consecutive numbers. Programs that map segments then need an agent, whose page
+// says which PEs these are.
+func (j *localJob) hasGaps() bool {
 	n := len(j.near)
-	if j.near[n-1]-j.near[0] == n-1 {
-		return nil
-	}
-	return fmt.Errorf("%s has %d PEs from PE %d to PE %d with gaps: Go programs of shmem and mpi need PEs with consecutive numbers "+
-		"on each node, which --map-by slot gives", j.share.Hosts[j.share.Node], n, j.near[0], j.near[n-1])
+	return j.near[n-1]-j.near[0] != n-1
+}
+
+// gapsError says what is wrong if a program is to map the segments of near PEs with gaps, and there is no agent.
+func (j *localJob) gapsError(lack string) error {
+	return fmt.Errorf("%s has %d PEs from PE %d to PE %d with gaps: Go programs of shmem and mpi need an agent then, or PEs with "+
+		"consecutive numbers on each node, which --map-by slot gives; there is no agent: %s", j.share.Hosts[j.share.Node], len(j.near),
+		j.near[0], j.near[len(j.near)-1], lack)
 }

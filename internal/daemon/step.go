@@ -66,6 +66,7 @@ type Config struct {
 	Debug     []int // PEs of the first job that are started stopped, for a debugger
 	// DataNetwork is the interface by which PEs are to reach those of other nodes, or a network that has it; empty: any.
 	DataNetwork  string
+	AgentPorts   [2]uint16 // the lowest and the highest port at which the agent of the node may listen; zero: any
 	Surroundings Surroundings
 	Memory       bool // Exited says how much memory PEs had, beside what the kernel counts at their end
 	// Profiles is the directory in which PEs leave profiles, as their environment tells them. The step makes it, and

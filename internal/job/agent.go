@@ -3,7 +3,6 @@ package job
 import (
 	"fmt"
 	"os"
-	"slices"
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/envvar"
@@ -19,48 +18,21 @@ const agentFDs = 3
 // agentLine is how this process reaches the agent of its node, in a job of several nodes.
 type agentLine struct {
 	page  *layout.AgentPage
-	event int    // the agent's event descriptor, which stays open as long as the process
-	line  int    // this PE's line to the agent, which stays open, too
-	homes []home // nodes with PEs, in the order of their PEs
-	// A PE's place in homes is pe/each if each is not 0: all nodes but the last one have so many PEs, the last one has no
-	// more. Otherwise it is in byPE.
-	each uint32
-	byPE []uint16
-}
-
-// home is the PEs of a node.
-type home struct {
-	node  int
-	first layout.PE
-	count int
+	event int // the agent's event descriptor, which stays open as long as the process
+	line  int // this PE's line to the agent, which stays open, too
+	homes     // where the PEs of the job are
 }
 
 // mapAgent maps the agent's page and keeps its event descriptor. The descriptors are the caller's.
-func mapAgent(fds []int, place Place) (*agentLine, error) {
+func mapAgent(fds []int) (*agentLine, error) {
 	page, err := symheap.MapAgentPage(fds[0])
 	if err != nil {
 		return nil, err
 	}
 	a := &agentLine{page: page}
-	next := layout.PE(0)
-	for node, part := range page.Parts {
-		if part.Count > 0 {
-			a.homes = append(a.homes, home{node, layout.PE(part.First), int(part.Count)})
-		}
+	if a.homes, err = readHomes(page); err != nil {
+		return nil, fmt.Errorf("agent page: %w", err)
 	}
-	slices.SortFunc(a.homes, func(x, y home) int { return int(x.first - y.first) })
-	near := false
-	for _, h := range a.homes {
-		if h.first != next {
-			return nil, fmt.Errorf("agent page: node %d has PEs from %d on, want %d: nodes have all PEs of the job, each once", h.node, h.first, next)
-		}
-		next += layout.PE(h.count)
-		near = near || h.first == place.First && h.count == place.Near
-	}
-	if int(next) != place.NPEs || !near {
-		return nil, fmt.Errorf("agent page: the nodes have %d PEs, want the %d of the job, and a node with PEs %d to %d", next, place.NPEs, place.First, place.last())
-	}
-	a.index()
 	if a.event, err = xunix.KeepFD(fds[1]); err != nil {
 		return nil, fmt.Errorf("event descriptor of the agent: %w", err)
 	}
@@ -68,36 +40,6 @@ func mapAgent(fds []int, place Place) (*agentLine, error) {
 		return nil, fmt.Errorf("line to the agent: %w", err)
 	}
 	return a, nil
-}
-
-// index makes each or byPE from homes. Each operation on a far PE looks for its home.
-func (a *agentLine) index() {
-	last := len(a.homes) - 1
-	each := a.homes[0].count
-	isRegular := a.homes[last].count <= each
-	for _, h := range a.homes[:last] {
-		isRegular = isRegular && h.count == each
-	}
-	if isRegular {
-		a.each = uint32(each)
-		return
-	}
-	for i, h := range a.homes {
-		for range h.count {
-			a.byPE = append(a.byPE, uint16(i)) // at most layout.WireNodes
-		}
-	}
-}
-
-// home returns the node of a PE of the job, and the PE's index there.
-func (a *agentLine) home(pe layout.PE) (node int, local layout.Local) {
-	var h *home
-	if a.each != 0 {
-		h = &a.homes[uint32(pe)/a.each]
-	} else {
-		h = &a.homes[a.byPE[pe]]
-	}
-	return h.node, layout.Local(pe - h.first)
 }
 
 // startFar makes the port by which this process reaches PEs of other nodes, if its node has an agent.
@@ -137,8 +79,7 @@ func (j *Job) lossOf(node int) error {
 	if j.Failures.Epoch() == 0 {
 		return nil
 	}
-	part := j.agent.page.Parts[node]
-	for pe := part.First; pe < part.First+part.Count; pe++ {
+	for pe := range j.agent.pes(node) {
 		if f, ok := j.Failures.Failure(int(pe)); ok && f.Cause.Kind() == failure.NodeLost {
 			return &DeadError{Failures: []failure.Failure{f}}
 		}

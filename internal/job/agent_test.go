@@ -1,6 +1,7 @@
 package job
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,9 +11,9 @@ import (
 )
 
 // mapParts maps an agent page with some nodes for a PE at a place.
-func mapParts(t *testing.T, parts []layout.NodePart, place Place) (*agentLine, error) {
+func mapParts(t *testing.T, parts []layout.NodePart, place Place, list ...layout.PE) (*agentLine, error) {
 	t.Helper()
-	f, err := symheap.CreateAgentPage(parts)
+	f, err := symheap.CreateAgentPage(parts, list...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -22,9 +23,10 @@ func mapParts(t *testing.T, parts []layout.NodePart, place Place) (*agentLine, e
 		t.Fatal(err)
 	}
 	defer xunix.CloseFDs([]int{event})
-	a, err := mapAgent([]int{int(f.Fd()), event, event}, place)
+	a, err := mapAgent([]int{int(f.Fd()), event, event})
 	if err == nil {
 		t.Cleanup(func() { xunix.CloseFDs([]int{a.event, a.line}) })
+		err = a.checkPlace(place)
 	}
 	return a, err
 }
@@ -32,6 +34,56 @@ func mapParts(t *testing.T, parts []layout.NodePart, place Place) (*agentLine, e
 // Each PE has its node and its index there, whatever the order of the nodes and the numbers of their PEs. Nodes without
 // PEs do not count.
 func TestAgentHomes(t *testing.T) {
+	type home struct {
+		node  int
+		local layout.Local
+	}
+	for _, x := range []struct {
+		parts []layout.NodePart
+		place Place
+		list  []layout.PE
+		want  []home // by PE
+	}{
+		{
+			[]layout.NodePart{{First: 3, Count: 2}, {}, {First: 0, Count: 3}, {First: 5, Count: 1}},
+			Place{Nodes: 3, First: 3, Near: 2, NPEs: 6},
+			nil,
+			[]home{{2, 0}, {2, 1}, {2, 2}, {0, 0}, {0, 1}, {3, 0}},
+		},
+		{
+			[]layout.NodePart{{First: 0, Count: 3}, {}, {First: 3, Count: 2}},
+			Scattered(2, 5, []layout.PE{0, 2, 4}),
+			[]layout.PE{0, 2, 4, 1, 3},
+			[]home{{0, 0}, {2, 0}, {0, 1}, {2, 1}, {0, 2}},
+		},
+		{ // the near PEs have consecutive numbers, others do not
+			[]layout.NodePart{{First: 0, Count: 2}, {First: 2, Count: 2}},
+			Place{Nodes: 2, First: 1, Near: 2, NPEs: 4},
+			[]layout.PE{0, 3, 1, 2},
+			[]home{{0, 0}, {1, 0}, {1, 1}, {0, 1}},
+		},
+	} {
+		a, err := mapParts(t, x.parts, x.place, x.list...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		members := map[int][]layout.PE{} // by node
+		for pe, want := range x.want {
+			members[want.node] = append(members[want.node], layout.PE(pe))
+			if node, local := a.home(layout.PE(pe)); (home{node, local}) != want {
+				t.Errorf("PE %d is PE %d of node %d, want %d of %d", pe, local, node, want.local, want.node)
+			}
+		}
+		for node := range layout.WireNodes {
+			if got := slices.Collect(a.pes(node)); !slices.Equal(got, members[node]) {
+				t.Errorf("node %d has PEs %v, want %v", node, got, members[node])
+			}
+		}
+	}
+}
+
+// So it is with any numbers of PEs on the nodes.
+func TestAgentHomesOfAnySize(t *testing.T) {
 	for name, counts := range map[string][]uint32{ // of the nodes in the order of their PEs
 		"even":           {3, 3, 3},
 		"fewer at last":  {3, 3, 1},
@@ -69,14 +121,29 @@ func TestAgentHomes(t *testing.T) {
 
 // A page that does not say of each PE where it is, or another thing of this node than the step, is refused.
 func TestAgentHomesAreChecked(t *testing.T) {
-	for name, parts := range map[string][]layout.NodePart{
-		"gap":     {{First: 0, Count: 1}, {First: 2, Count: 2}},
-		"overlap": {{First: 0, Count: 3}, {First: 2, Count: 2}},
-		"few":     {{First: 0, Count: 2}, {First: 2, Count: 1}},
-		"other":   {{First: 0, Count: 1}, {First: 1, Count: 3}},
-		"empty":   {},
+	blocks, halves := Place{Nodes: 2, First: 0, Near: 2, NPEs: 4}, []layout.NodePart{{First: 0, Count: 2}, {First: 2, Count: 2}}
+	cyclic := Scattered(2, 4, []layout.PE{0, 2})
+	for name, x := range map[string]struct {
+		parts []layout.NodePart
+		place Place
+		list  []layout.PE
+	}{
+		"gap":             {[]layout.NodePart{{First: 0, Count: 1}, {First: 2, Count: 2}}, blocks, nil},
+		"overlap":         {[]layout.NodePart{{First: 0, Count: 3}, {First: 2, Count: 2}}, blocks, nil},
+		"few":             {[]layout.NodePart{{First: 0, Count: 2}, {First: 2, Count: 1}}, blocks, nil},
+		"other":           {[]layout.NodePart{{First: 0, Count: 1}, {First: 1, Count: 3}}, blocks, nil},
+		"empty":           {nil, blocks, nil},
+		"many":            {[]layout.NodePart{{First: 0, Count: layout.MaxLocal + 1}}, blocks, nil},
+		"no list":         {halves, cyclic, nil},
+		"list":            {halves, blocks, []layout.PE{0, 2, 1, 3}},
+		"other list":      {halves, cyclic, []layout.PE{0, 1, 2, 3}},
+		"short list":      {halves, cyclic, []layout.PE{0, 2, 1}},
+		"twice":           {halves, cyclic, []layout.PE{0, 2, 1, 2}},
+		"none of the job": {halves, cyclic, []layout.PE{0, 2, 1, 4}},
+		"descending":      {halves, cyclic, []layout.PE{0, 2, 3, 1}},
+		"later places":    {[]layout.NodePart{{First: 0, Count: 2}, {First: 3, Count: 2}}, cyclic, []layout.PE{0, 2, 1, 3}},
 	} {
-		if _, err := mapParts(t, parts, Place{Nodes: 2, First: 0, Near: 2, NPEs: 4}); err == nil || !strings.Contains(err.Error(), "agent page") {
+		if _, err := mapParts(t, x.parts, x.place, x.list...); err == nil || !strings.Contains(err.Error(), "agent page") {
 			t.Errorf("%s: error %v, want one about the agent page", name, err)
 		}
 	}

@@ -110,13 +110,18 @@ func attachFrom(conn *os.File, j *Job, m *memory, first int) (wire.AttachReply, 
 	if r.Agent {
 		want += agentFDs
 	}
-	place, err := j.readPlace(&r)
+	if r.Count == 0 || len(fds) != want || int(r.First) != first || first+int(r.Count) > int(r.Near) {
+		return r, fmt.Errorf("step process sent %d descriptors, want %d: %d segments from segment %d of %d, asked for from segment %d",
+			len(fds), want, r.Count, r.First, r.Near, first)
+	}
+	if r.Agent && m.agent == nil {
+		if m.agent, err = mapAgent(fds[r.Count+1:]); err != nil {
+			return r, err
+		}
+	}
+	place, err := j.readPlace(&r, m)
 	if err != nil {
 		return r, err
-	}
-	if r.Count == 0 || len(fds) != want || int(r.First) != first || first+int(r.Count) > place.Near {
-		return r, fmt.Errorf("step process sent %d descriptors, want %d: %d segments from segment %d of %d, asked for from segment %d",
-			len(fds), want, r.Count, r.First, place.Near, first)
 	}
 	if m.segments == nil {
 		if m.segments, err = symheap.NewMap(r.Job, place.Near, r.SegmentSize); err != nil {
@@ -125,7 +130,8 @@ func attachFrom(conn *os.File, j *Job, m *memory, first int) (wire.AttachReply, 
 		m.place = place
 	}
 	if place != m.place {
-		return r, fmt.Errorf("step process says %+v of this node, want %+v as in its first reply", place, m.place)
+		return r, fmt.Errorf("step process says %d nodes and %s of this node, want %d nodes and %s as in its first reply",
+			place.Nodes, place, m.place.Nodes, m.place)
 	}
 	for i, fd := range fds[:r.Count] {
 		local := layout.Local(first + i)
@@ -139,16 +145,27 @@ func attachFrom(conn *os.File, j *Job, m *memory, first int) (wire.AttachReply, 
 	if r.Page {
 		m.noAgent = r.NoAgent
 	}
-	if err == nil && r.Agent && m.agent == nil {
-		m.agent, err = mapAgent(fds[r.Count+1:], place)
-	}
 	return r, err
 }
 
-// readPlace returns the place that a reply speaks of. This PE is near in it.
-func (j *Job) readPlace(r *wire.AttachReply) (Place, error) {
+// readPlace returns the place that a reply speaks of. This PE is near in it, and the agent's page says the same of the node.
+func (j *Job) readPlace(r *wire.AttachReply, m *memory) (Place, error) {
 	p := Place{Nodes: int(r.Nodes), First: layout.PE(r.FirstPE), Near: int(r.Near), NPEs: int(r.NPEs)}
-	if err := p.check(j.PE, j.NPEs); err != nil {
+	switch {
+	case !r.Scattered:
+	case m.segments != nil:
+		p.First, p.gaps = m.place.First, m.place.gaps
+	case m.agent == nil:
+		return p, fmt.Errorf("answer of the step process: the %d near PEs do not have consecutive numbers, and no agent's page lists them", p.Near)
+	case m.agent.npes == p.NPEs && uint(j.PE) < uint(p.NPEs): // otherwise the place is refused below
+		p = Scattered(p.Nodes, p.NPEs, m.agent.nodeOf(j.PE))
+		p.Near = int(r.Near)
+	}
+	err := p.check(j.PE, j.NPEs)
+	if err == nil && m.agent != nil {
+		err = m.agent.checkPlace(p)
+	}
+	if err != nil {
 		return p, fmt.Errorf("answer of the step process: %w", err)
 	}
 	return p, nil

@@ -40,6 +40,43 @@ func TestPlaceConverts(t *testing.T) {
 	}
 }
 
+// The near PEs may have gaps.
+func TestScattered(t *testing.T) {
+	p := Scattered(3, 9, []layout.PE{1, 2, 5, 8})
+	index := map[layout.PE]layout.Local{1: 0, 2: 1, 5: 2, 8: 3}
+	for pe := layout.PE(-2); pe < 12; pe++ {
+		i, near := p.Local(pe)
+		want, is := index[pe]
+		if near != is || near && (i != want || p.PE(i) != pe || p.NearLocal(pe) != i) {
+			t.Errorf("PE %d is near: %t, with index %d, want %t and %d", pe, near, i, is, want)
+		}
+	}
+	for i, pe := range p.Locals() {
+		if index[pe] != i {
+			t.Errorf("PE %d has index %d, want %d", pe, i, index[pe])
+		}
+	}
+	if !p.HasGaps() || second.HasGaps() {
+		t.Errorf("%v has gaps: %t, %v: %t", p, p.HasGaps(), second, second.HasGaps())
+	}
+	for pe, want := range map[layout.PE]string{5: "", 4: "4 PEs from 1 to 8 of 9 are on this node, want PE 4 among them"} {
+		if err := p.check(pe, 9); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("PE %d: %v, want %q", pe, err, want)
+		}
+	}
+	other := p
+	other.Near = 3
+	if err := other.check(5, 9); err == nil {
+		t.Error("a reply that says another number of near PEs than the agent's page is accepted")
+	}
+	defer func() {
+		if said, _ := recover().(string); !strings.Contains(said, "PE 3 has no segment on this node, which has 4 PEs from 1 to 8 of 9") {
+			t.Errorf("a far PE between near ones: panic %q", said)
+		}
+	}()
+	p.NearLocal(3)
+}
+
 // A PE of another node has no index. Code that mistakes it for near panics with a message, instead of accessing another
 // PE's segment.
 func TestFarHasNoIndex(t *testing.T) {
@@ -59,7 +96,7 @@ func TestPlaceRefused(t *testing.T) {
 	if err := second.check(4, 6); err != nil {
 		t.Error(err)
 	}
-	if err := (Place{1, 0, 6, 6}).check(0, 6); err != nil {
+	if err := (Place{Nodes: 1, First: 0, Near: 6, NPEs: 6}).check(0, 6); err != nil {
 		t.Error(err)
 	}
 	for _, c := range []struct {
@@ -67,15 +104,15 @@ func TestPlaceRefused(t *testing.T) {
 		pe   layout.PE
 		want string
 	}{
-		{Place{1, 0, 5, 5}, 0, "job of 5 PEs, want 6"},
-		{Place{2, 3, 0, 6}, 3, "0 PEs from PE 3"},
-		{Place{2, -1, 3, 6}, 1, "from PE -1"},
-		{Place{2, 4, 3, 6}, 4, "3 PEs from PE 4"},
-		{Place{1, 0, 7, 6}, 0, "7 PEs from PE 0"},
-		{Place{0, 0, 6, 6}, 0, "has 0 nodes"},
-		{Place{2, 0, 6, 6}, 0, "has 2 nodes"},
-		{Place{1, 3, 3, 6}, 3, "has 1 nodes"},
-		{Place{5, 3, 3, 6}, 3, "has 5 nodes"},
+		{Place{Nodes: 1, First: 0, Near: 5, NPEs: 5}, 0, "job of 5 PEs, want 6"},
+		{Place{Nodes: 2, First: 3, Near: 0, NPEs: 6}, 3, "0 PEs from PE 3"},
+		{Place{Nodes: 2, First: -1, Near: 3, NPEs: 6}, 1, "from PE -1"},
+		{Place{Nodes: 2, First: 4, Near: 3, NPEs: 6}, 4, "3 PEs from PE 4"},
+		{Place{Nodes: 1, First: 0, Near: 7, NPEs: 6}, 0, "7 PEs from PE 0"},
+		{Place{Nodes: 0, First: 0, Near: 6, NPEs: 6}, 0, "has 0 nodes"},
+		{Place{Nodes: 2, First: 0, Near: 6, NPEs: 6}, 0, "has 2 nodes"},
+		{Place{Nodes: 1, First: 3, Near: 3, NPEs: 6}, 3, "has 1 nodes"},
+		{Place{Nodes: 5, First: 3, Near: 3, NPEs: 6}, 3, "has 5 nodes"},
 		{second, 2, "want PE 2 among them"},
 	} {
 		if err := c.p.check(c.pe, 6); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -85,7 +122,7 @@ func TestPlaceRefused(t *testing.T) {
 	if err := second.RequireOneNode(); err == nil || !strings.Contains(err.Error(), "the job has 2 nodes, and this one has PEs 3 to 5 of 6") {
 		t.Errorf("RequireOneNode on two nodes: %v, want an error that names both", err)
 	}
-	if err := (Place{1, 0, 6, 6}).RequireOneNode(); err != nil {
+	if err := (Place{Nodes: 1, First: 0, Near: 6, NPEs: 6}).RequireOneNode(); err != nil {
 		t.Error(err)
 	}
 }
@@ -128,7 +165,7 @@ func TestAttachRefusesPlace(t *testing.T) {
 		npes int
 		want string
 	}{
-		{1, 6, "PEs 3 to 5 are on this node, want PE 1 among them"},
+		{1, 6, "PEs 3 to 5 of 6 are on this node, want PE 1 among them"},
 		{4, 7, "place in a job of 6 PEs, want 7"},
 	} {
 		s := newStep(t, second.NPEs)

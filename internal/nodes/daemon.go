@@ -160,7 +160,7 @@ func (d *nodeDaemon) agentCommand(cfg *daemon.Config) (*daemon.AgentCommand, err
 	if err != nil {
 		return &daemon.AgentCommand{Lack: fmt.Errorf("path of oshrun: %w", err)}, nil
 	}
-	a := &daemon.AgentCommand{Argv: []string{self, agentWord}, Listen: d.link.Local(), Patience: 2*d.lease + reachWithin}
+	a := &daemon.AgentCommand{Argv: []string{self, agentWord}, Listen: d.link.Local(), Ports: cfg.AgentPorts, Patience: 2*d.lease + reachWithin}
 	if cfg.DataNetwork != "" || !a.Listen.IsValid() {
 		addrs, err := control.LocalAddresses(cfg.DataNetwork, cfg.Share.Emulated && cfg.DataNetwork == "")
 		switch {

@@ -446,7 +446,7 @@ b: PE 2, program x; PEs 3-4, program y
 	if l, err = jobOf(t, "-H a:2,b:2 -n 3 | by-node").Lay(); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := l.MapText([]string{"x"}), `map: 3 PEs on 2 hosts, not consecutive on each, for message programs only
+	if got, want := l.MapText([]string{"x"}), `map: 3 PEs on 2 hosts, not consecutive on each
 a: PEs 0,2, program x
 b: PE 1, program x
 `; got != want {

@@ -55,7 +55,7 @@ func (l *Layout) MapText(programs []string) string {
 	var b strings.Builder
 	kind := "consecutive on each"
 	if !l.Block {
-		kind = "not consecutive on each, for message programs only"
+		kind = "not consecutive on each"
 	}
 	fmt.Fprintf(&b, "map: %s on %s, %s\n", plural(len(l.Homes), "PE"), countHosts(len(l.Nodes)), kind)
 	ends := make([]int, len(l.Counts)) // by program: the PE behind its last

@@ -39,6 +39,8 @@ func codeConfig(c *wire.Coder, v *daemon.Config) {
 	c.Bool(&v.EndsFirst)
 	wire.List(c, &v.Debug, wire.Integer)
 	c.String(&v.DataNetwork)
+	wire.Integer(c, &v.AgentPorts[0])
+	wire.Integer(c, &v.AgentPorts[1])
 	wire.Integer(c, &v.Surroundings.Umask)
 	wire.Integer(c, &v.Surroundings.OpenFiles)
 	c.Bool(&v.Memory)

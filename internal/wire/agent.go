@@ -47,6 +47,7 @@ type AgentSetup struct {
 	Incarnation uint32
 	Patience    int64  // nanoseconds that another agent may be silent while PEs wait for it
 	Listen      string // the address at which other agents reach this one; port 0: any
+	LastPort    uint16 // if the address has a port: it may be any up to this one
 }
 
 // AgentSegments comes with the descriptors of the segments of Count near PEs, from local index First on.
@@ -66,6 +67,8 @@ type AgentDrop struct {
 	Number uint64 // of the message, which the answer has; 0: none is wanted
 	Node   int    // of the PE, or the node that is lost; -1: none is, and the answer alone is wanted
 	PE     int    // index of a PE on that node; -1: the node is lost
+	// Incarnation is the latest one of the PE that is dead. 0: that with which PEs begin.
+	Incarnation uint32
 }
 
 // AgentLine comes with the descriptor of the agent's end of a PE's line (express.go). It takes the place of an earlier one.
@@ -181,6 +184,7 @@ func (m *AgentSetup) code(c *Coder) {
 	Integer(c, &m.Incarnation)
 	Integer(c, &m.Patience)
 	c.String(&m.Listen)
+	Integer(c, &m.LastPort)
 	if c.Decodes() && (m.Near < 1 || m.First < 0 || m.First+m.Near > m.NPEs || m.Node < 0 || m.Node >= m.Nodes) {
 		c.Fail(errors.New("the PEs are none of the job, or the node is not"))
 	}
@@ -209,4 +213,5 @@ func (m *AgentDrop) code(c *Coder) {
 	Integer(c, &m.Number)
 	Integer(c, &m.Node)
 	Integer(c, &m.PE)
+	Integer(c, &m.Incarnation)
 }

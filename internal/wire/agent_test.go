@@ -11,7 +11,7 @@ func TestAgentMessages(t *testing.T) {
 		Append(b []byte) []byte
 		Parse(b []byte) error
 	}
-	setup := &AgentSetup{Node: 1, Nodes: 2, NPEs: 6, First: 3, Near: 3, SegmentSize: 1 << 40, Incarnation: 7, Patience: 3, Listen: "127.0.0.1:0"}
+	setup := &AgentSetup{Node: 1, Nodes: 2, NPEs: 6, First: 3, Near: 3, SegmentSize: 1 << 40, Incarnation: 7, Patience: 3, Listen: "127.0.0.1:4000", LastPort: 4999}
 	setup.Job[3], setup.Key[31] = 200, 255
 	for _, m := range []struct{ in, out message }{
 		{setup, &AgentSetup{}},
@@ -25,7 +25,7 @@ func TestAgentMessages(t *testing.T) {
 		{&ExpressAsk{Node: 3}, &ExpressAsk{}},
 		{&ExpressAnswer{Node: 3, Last: 1 << 50}, &ExpressAnswer{}},
 		{&ExpressAnswer{Err: "the node is lost"}, &ExpressAnswer{}},
-		{&AgentDrop{Number: 3, Node: -1, PE: 5}, &AgentDrop{}},
+		{&AgentDrop{Number: 3, Node: -1, PE: 5, Incarnation: 2}, &AgentDrop{}},
 	} {
 		packet := m.in.Append(nil)
 		if err := m.out.Parse(packet); err != nil || !reflect.DeepEqual(m.in, m.out) {

@@ -8,7 +8,7 @@
 //	         u32 kind, u32 first, nspace (length bytes)
 //	reply    u32 magic, u16 version, u16 length, u32 npes, u32 nodes, u32 first pe,
 //	         u32 near, u32 first, u32 count, u32 incarnation, u32 processors,
-//	         u64 segment size, 16 bytes job, u32 page, u32 recover,
+//	         u64 segment size, 16 bytes job, u32 page, u32 marks,
 //	         error (length bytes)
 //	order    u32 magic, u16 version, u16 length, u32 order, u32 last,
 //	         text (length bytes)
@@ -16,13 +16,15 @@
 // A request asks for segments, or for orders alone.
 //
 // A reply says which PEs of the job are on the node: near PEs, from first pe on. Segments
-// are numbered by the PE's index on the node, so segment i belongs to PE first pe + i.
+// are numbered by the PE's index on the node, so segment i belongs to PE first pe + i. If marks has bit 1, the near PEs do not
+// have consecutive numbers: first pe is the lowest, and the agent's page lists them.
 //
 // A reply with count > 0 carries count descriptors (SCM_RIGHTS): the memfds of the
 // segments first, first+1, ... of the node, in order. If page is 1, one more
-// descriptor follows: the job's failure page. If page is 3, three more follow that: the page and the
-// event descriptor of the node's agent, and the PE's line to it (express.go), in jobs of several nodes. If page is 5, the node of such a job has no agent, and the
-// text says why instead of an error. Only the reply with first = 0 carries them. If recover is 1, the job outlives failures of PEs.
+// descriptor follows: the job's failure page. If page is 3, three more follow that: the page and the event descriptor of the
+// node's agent, and the PE's line to it (express.go), in jobs of several nodes. If page is 5, the node of such a job has no
+// agent, and the text says why instead of an error. Only the reply with first = 0 carries them. If marks has bit 0, the job
+// outlives failures of PEs.
 //
 // After the reply with the last segment, or the reply to a request for orders, the
 // roles change: the step sends orders without text. The PE answers each order by one
@@ -74,7 +76,8 @@ type AttachReply struct {
 	NPEs        uint32 // number of PEs of the job
 	Nodes       uint32 // number of nodes of the job
 	FirstPE     uint32 // lowest PE on this node
-	Near        uint32 // number of PEs on this node, which have consecutive numbers
+	Near        uint32 // number of PEs on this node
+	Scattered   bool   // the PEs on this node do not have consecutive numbers
 	First       uint32 // index of the first segment that comes with the reply
 	Count       uint32 // number of segments that come with the reply
 	Incarnation uint32 // incarnation of the PE that asked
@@ -123,7 +126,7 @@ func (r *AttachReply) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, r.SegmentSize)
 	b = append(b, r.Job[:]...)
 	b = binary.LittleEndian.AppendUint32(b, mark(r.Page)|mark(r.Agent)<<1|mark(lacks)<<2)
-	b = binary.LittleEndian.AppendUint32(b, mark(r.Recover))
+	b = binary.LittleEndian.AppendUint32(b, mark(r.Recover)|mark(r.Scattered)<<1)
 	return append(b, tail...)
 }
 
@@ -134,15 +137,15 @@ func ParseAttachReply(b []byte) (r AttachReply, err error) {
 		return r, err
 	}
 	le := binary.LittleEndian
-	page, recovers := le.Uint32(b[64:]), le.Uint32(b[68:])
-	if page > 1 && page != 3 && page != 5 || recovers > 1 || page == 5 && tail == "" {
-		return r, fmt.Errorf("reply: page is %d, recover is %d and %d bytes of text, want page 0, 1, 3, or 5 with a text, and recover 0 or 1", page, recovers, len(tail))
+	page, marks := le.Uint32(b[64:]), le.Uint32(b[68:])
+	if page > 1 && page != 3 && page != 5 || marks > 3 || page == 5 && tail == "" {
+		return r, fmt.Errorf("reply: page is %d, marks are %d and %d bytes of text, want page 0, 1, 3, or 5 with a text, and marks from 0 to 3", page, marks, len(tail))
 	}
 	r = AttachReply{
 		NPEs: le.Uint32(b[8:]), Nodes: le.Uint32(b[12:]), FirstPE: le.Uint32(b[16:]), Near: le.Uint32(b[20:]),
 		First: le.Uint32(b[24:]), Count: le.Uint32(b[28:]),
 		Incarnation: le.Uint32(b[32:]), Processors: le.Uint32(b[36:]), SegmentSize: le.Uint64(b[40:]),
-		Page: page != 0, Agent: page == 3, Recover: recovers == 1, Err: tail,
+		Page: page != 0, Agent: page == 3, Recover: marks&1 != 0, Scattered: marks&2 != 0, Err: tail,
 	}
 	if page == 5 {
 		r.Err, r.NoAgent = "", tail

@@ -25,7 +25,7 @@ func TestRoundTrip(t *testing.T) {
 
 // A reply may say why there is no agent. That is no refusal.
 func TestReplyWithoutAgent(t *testing.T) {
-	r := AttachReply{NPEs: 4, Nodes: 2, Near: 2, Count: 2, Page: true, NoAgent: "no port is free"}
+	r := AttachReply{NPEs: 4, Nodes: 2, Near: 2, Count: 2, Scattered: true, Page: true, NoAgent: "no port is free"}
 	b := r.Append(nil)
 	if got, err := ParseAttachReply(b); err != nil || got != r {
 		t.Errorf("reply came back as %+v, %v, want %+v", got, err, r)
@@ -68,13 +68,11 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A mark that is neither yes nor no is refused.
+// Marks that no version has are refused.
 func TestMarks(t *testing.T) {
-	for at, want := range map[int]string{64: "page is 2", 68: "recover is 2"} {
-		b := (&AttachReply{Page: true, Recover: true}).Append(nil)
-		if b[at]++; b[at] != 2 {
-			t.Fatalf("mark is %d, want it at byte %d", b[at], at)
-		}
+	for at, want := range map[int]string{64: "page is 2", 68: "marks are 4"} {
+		b := (&AttachReply{Page: true, Recover: true, Scattered: true}).Append(nil)
+		b[at]++
 		if _, err := ParseAttachReply(b); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("bad mark: %v, want %q", err, want)
 		}

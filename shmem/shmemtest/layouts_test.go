@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/goshmem/goshmem/internal/launch"
 )
 
 // The option Nodes takes precedence over the flag. No node is without a PE, and no job runs twice.
@@ -50,6 +52,17 @@ func TestLayoutsRefused(t *testing.T) {
 	}
 	if _, err := o.layouts(2); err == nil || !strings.Contains(err.Error(), "shmemtest.Main(m)") {
 		t.Errorf("two nodes without Main: %v, want an error that names Main", err)
+	}
+}
+
+// With -cyclic, PEs go round the nodes.
+func TestCyclic(t *testing.T) {
+	for _, way := range []bool{false, true} {
+		setForTest(t, &cyclic, way)
+		var o launch.Options
+		if err := emulate(&o, 2, 5, "program"); err != nil || o.Layout.Block == way {
+			t.Errorf("-cyclic=%t: PEs are on nodes %v, error %v", way, o.Layout.Homes, err)
+		}
 	}
 }
 

@@ -43,6 +43,9 @@ var played bool
 // nodeList is the value of the flag -nodes.
 type nodeList []int
 
+// cyclic is the value of the flag -cyclic.
+var cyclic bool
+
 // defaultNodes is on how many nodes jobs run without the option Nodes.
 var defaultNodes = nodeList{1}
 
@@ -51,7 +54,8 @@ var defaultNodes = nodeList{1}
 //	func TestMain(m *testing.M) { shmemtest.Main(m) }
 //
 // It adds the flag -nodes to those of the test program. "go test -nodes 1,2,4" runs each job on one node, then on two,
-// then on four, unless the test says by the option Nodes where its job runs.
+// then on four, unless the test says by the option Nodes where its job runs. With "-cyclic", PEs go round the nodes, so those of a
+// node do not have consecutive numbers.
 func Main(m *testing.M) {
 	args := os.Args[1:]
 	switch {
@@ -65,6 +69,7 @@ func Main(m *testing.M) {
 		_ = os.Setenv(raceVar, raceOptions) // for daemons; an error would make their ends slower
 	}
 	flag.Var(&defaultNodes, "nodes", "run jobs on these `numbers` of emulated nodes, one after the other: 1,2,4")
+	flag.BoolVar(&cyclic, "cyclic", false, "have PEs go round the nodes, as with oshrun --map-by node")
 	os.Exit(m.Run()) //nolint:forbidigo // as TestMain does
 }
 
@@ -149,6 +154,9 @@ func emulate(o *launch.Options, count, npes int, self string) error {
 		return err
 	}
 	job := plan.Job{Given: hosts, Apps: []plan.App{{PEs: npes}}}
+	if cyclic {
+		job.By = plan.ByNode
+	}
 	if o.Layout, err = job.Lay(); err != nil {
 		return err
 	}

@@ -1,5 +1,7 @@
 package layout
 
+import "unsafe"
+
 // What a PE and the agent of its node tell each other about operations on PEs of other nodes lies in the PE's segment,
 // behind the heap, in jobs of several nodes (RegionWire).
 const (
@@ -66,11 +68,25 @@ type Wire struct {
 	Blocks [WireBlocks]Block
 }
 
+// Reset makes the region that of a PE that has sent nothing. The agent calls it for the successor of a dead PE, before that one
+// uses the segment, and when nothing is under way from or to the region any more. The words of Upper stay as they are.
+func (w *Wire) Reset() {
+	w.Tail, w.Ready, w.Done, w.Slots = 0, [WireBlocks]uint32{}, [WireClasses][WireNodes]uint64{}, [WireSlots]Slot{}
+	for i := range w.Blocks {
+		b := &w.Blocks[i]
+		b.Node, b.Class, b.Fill, b.State, b.First, b.Closed = 0, 0, 0, BlockIdle, 0, 0
+	}
+}
+
 // AgentPage is a file of its own, which the agent and the PEs of its node map.
+//
+// If the PEs of some node do not have consecutive numbers, a list of all PEs lies behind the page: node after node, those of a
+// node ascending. Otherwise Listed is 0, and there is no list.
 type AgentPage struct {
 	Bell    Bell         // the agent's: PEs that find it asleep write to the agent's event descriptor
 	Carried AgentTraffic // the agent
-	_       [4096 - 128]byte
+	Listed  uint32       // PEs in the list; the step, as Parts
+	_       [4096 - 132]byte
 	Parts   [WireNodes]NodePart // by node: the PEs that it has; the step, before it hands the file out
 	Traffic [MaxLocal]Traffic   // by local index
 }
@@ -95,5 +111,14 @@ type Traffic struct {
 	_          [40]byte
 }
 
-// NodePart is the PEs of a node, which have consecutive numbers. A node without PEs has Count 0.
+// NodePart is the PEs of a node. They are First to First+Count-1, or those at these places of the list of all PEs if
+// AgentPage has one. A node without PEs has Count 0.
 type NodePart struct{ First, Count uint32 }
+
+// List returns the list behind the page, or nil if there is none. MapAgentPage has checked that it is as long as Listed says.
+func (p *AgentPage) List() []uint32 {
+	if p.Listed == 0 {
+		return nil
+	}
+	return unsafe.Slice((*uint32)(unsafe.Add(unsafe.Pointer(p), unsafe.Sizeof(*p))), p.Listed)
+}
