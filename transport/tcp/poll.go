@@ -71,7 +71,7 @@ func (t *Transport) wait(timeout time.Duration) (woken bool, err error) {
 	for _, r := range t.ready {
 		switch {
 		case r.ID&watchID != 0:
-			woken, t.watched = true, true
+			woken, t.had = true, true
 		case r.ID&listenerID != 0:
 			t.accept(int(r.ID &^ listenerID))
 		default:
