@@ -319,3 +319,37 @@ func TestLayout(t *testing.T) {
 		t.Errorf("header %+v, epoch %d, failure %+v", p.page.Header, p.page.Epoch, *f)
 	}
 }
+
+// Who finds a PE dead finds its death in the list, at each step of a publication. Deaths of earlier incarnations stay.
+func TestDeadAgreesWithList(t *testing.T) {
+	p, v := newPage(t, 3)
+	const pe = 1
+	check := func(when string, dead ...bool) {
+		t.Helper()
+		all, _ := v.All()
+		listed := uint32(0)
+		for _, f := range all {
+			listed = max(listed, f.Incarnation)
+		}
+		for i, want := range dead {
+			if got := v.Dead(pe, uint32(i)+1); got != want {
+				t.Errorf("%s: incarnation %d is dead: %v, want %v", when, i+1, got, want)
+			} else if got && i == len(dead)-1 && listed < uint32(i)+1 {
+				t.Errorf("%s: incarnation %d is dead, but the list has %v", when, i+1, all)
+			}
+		}
+	}
+	check("before", false)
+	p.write(pe, 1, ByExit(3), 0, 1)
+	check("written", false)
+	p.finish(1)
+	check("finished", true)
+	p.settle(pe)
+	check("settled", true, false)
+	p.write(pe, 2, ByExit(4), 0, 2)
+	check("the next one written", true, false)
+	p.finish(2)
+	check("the next one finished", true, true, false)
+	p.settle(pe)
+	check("the next one settled", true, true, false)
+}

@@ -75,6 +75,7 @@ func (p *Page) Publish(pe int, incarnation uint32, c Cause, at time.Duration) (e
 	epoch = p.page.Epoch + 1
 	p.write(pe, incarnation, c, at, epoch)
 	p.finish(epoch)
+	p.settle(pe)
 	return epoch
 }
 
@@ -100,8 +101,14 @@ func (p *Page) PublishAll(pes []int, incarnation uint32, c Cause, at time.Durati
 		p.write(pe, incarnation, c, at, next)
 		epoch = next
 	}
-	if epoch != 0 {
-		p.finish(epoch)
+	if epoch == 0 {
+		return 0
+	}
+	p.finish(epoch)
+	for _, pe := range pes {
+		if pe >= 0 && pe < p.npes {
+			p.settle(pe)
+		}
 	}
 	return epoch
 }
@@ -141,7 +148,7 @@ func (p *Page) write(pe int, incarnation uint32, c Cause, at time.Duration, epoc
 	atomic.StoreUint32(&f.Cause, uint32(c))
 	atomic.StoreInt64(&f.At, int64(at))
 	atomic.StoreInt64(&f.Stored, int64(xunix.Monotonic()))
-	atomic.StoreUint32(&f.Incarnation, incarnation)
+	atomic.StoreUint32(&f.Incarnation, incarnation|layout.FailureFresh)
 	atomic.StoreUint64(&f.Epoch, epoch)
 	p.logDeath(pe, epoch)
 }
@@ -164,6 +171,12 @@ func (p *Page) finish(epoch uint64) {
 	// race detector stores mapped words with release order only. The loads of the bells
 	// that follow could then come before the store.
 	atomic.SwapUint64(&p.page.Epoch, epoch)
+}
+
+// settle makes a death plain whose epoch is finished: readers compare epochs no more. The caller holds the lock.
+func (p *Page) settle(pe int) {
+	f := p.page.Failure(pe)
+	atomic.StoreUint32(&f.Incarnation, f.Incarnation&^layout.FailureFresh)
 }
 
 // Close unmaps the page and closes its descriptor. PEs that have attached the page keep it.

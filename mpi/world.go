@@ -65,7 +65,7 @@ func Init() (*World, error) {
 // newWorld makes the World of a job, with all ranks.
 func newWorld(ctx context.Context, j *job.Job) (*World, error) {
 	if err := j.Place.RequireOneNode(); err != nil {
-		return nil, initError(err)
+		return nil, initError(fmt.Errorf("package mpi does not reach other nodes yet: %w", err))
 	}
 	t, err := coll.New(coll.Config{ // all PEs of the job are near
 		Map: j.Map, Waiter: j.Waiter, Members: coll.MembersFrom(j.Place.Locals()), Me: int(j.Local), ID: coll.MPIWorld,

@@ -17,14 +17,20 @@ type Outcome struct {
 // destinations of FCollect, Alltoall and AlltoallS, the blocks of failed PEs stay as they were; Collect leaves no gap
 // for them.
 //
-// Allocation and the making of teams are collectives too. On a team whose PEs are on several nodes, the Outcome is empty:
+// Allocation and the making of teams are collectives too. On a team whose PEs are on several nodes, no PE is in Failed:
 // its collectives are made of all PEs, or fail.
 //
 //   - Cost: none for the collective; two slices for this call.
 //   - Source: none; like MPI's MPIX_Comm_get_failed.
 func (t *Team) Outcome() Outcome {
-	if t.checkUsable("Team.Outcome") != nil || t.upper != nil {
+	if t.checkUsable("Team.Outcome") != nil {
 		return Outcome{}
+	}
+	if t.upper != nil {
+		if root := t.group.root.Load(); root > 0 {
+			return Outcome{Contributors: []int{int(root) - 1}}
+		}
+		return Outcome{Contributors: allBelow(t.NPEs())}
 	}
 	o := t.coll.Outcome()
 	return Outcome{Contributors: o.Contributors, Failed: o.Failed}

@@ -1,6 +1,7 @@
 package shmem_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -56,6 +57,8 @@ func testOneSidedAllocs(t *testing.T, w *shmem.World) {
 		_, err = p.Wait()
 		return err
 	})
+	sig := must(shmem.Calloc[uint64](w, 1))(t)
+	wantNoAllocs(t, "operations with local arrays", func() error { return useLocalArrays(c, x, sig, pe) })
 	wantNoAllocs(t, "Fence", c.Fence)
 	wantNoAllocs(t, "Quiet", c.Quiet)
 	wantNoAllocs(t, "Local and Peer", func() error {
@@ -64,6 +67,26 @@ func testOneSidedAllocs(t *testing.T, w *shmem.World) {
 		return nil
 	})
 	ok(t, w.Barrier())
+}
+
+// useLocalArrays makes operations from and to arrays that are local, which stay on the stack.
+func useLocalArrays(c *shmem.Ctx, x shmem.Sym[int64], sig shmem.Sym[uint64], pe int) error {
+	var src, dst, later [32]int64
+	s := shmem.Stride{Dst: 2, Src: 2, Block: 1, N: 16}
+	if err := firstOf(
+		shmem.Put(c, x, src[:], pe), shmem.PutNBI(c, x, src[:], pe), shmem.IBPut(c, x, src[:], s, pe),
+		shmem.PutSignal(c, x, src[:], sig, 1, shmem.SignalSet, pe), shmem.Get(c, dst[:], x, pe), shmem.IBGet(c, dst[:], x, s, pe),
+	); err != nil {
+		return err
+	}
+	p, err := shmem.GetNBI(c, later[:], x, pe)
+	if err != nil {
+		return err
+	}
+	if got, err := p.Wait(); err != nil || got[31] != src[31] || dst[30] != src[30] {
+		return fmt.Errorf("got other data than were put, error %w", err)
+	}
+	return c.Quiet()
 }
 
 func testAtomicAllocs(t *testing.T, w *shmem.World) {

@@ -63,7 +63,8 @@ func TestBadCollects(t *testing.T) {
 	})
 }
 
-// PEs that call different large collectives all notice it, and the team is broken.
+// PEs that call different large collectives all notice it, and the team is broken. On several nodes they notice it before
+// data are moved, and the team goes on.
 func TestMismatchedCollects(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
 		x := must(shmem.Calloc[int64](w, 3000))(t)
@@ -83,6 +84,11 @@ func TestMismatchedCollects(t *testing.T) {
 		} {
 			team := must(w.Team().SplitStrided(0, 1, 2, nil))(t)
 			wantError(t, call(team), shmem.ErrMismatch, "PE "+strconv.Itoa(1-me)+" of the team called another collective, or with another root, length")
+			if spans(w) {
+				ok(t, team.Sync())
+				ok(t, team.Destroy())
+				continue
+			}
 			if err := team.Sync(); !errors.Is(err, shmem.ErrTeamBroken) {
 				t.Errorf("the next collective: %v, want %v", err, shmem.ErrTeamBroken)
 			}

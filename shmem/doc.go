@@ -78,15 +78,19 @@
 // # Several nodes
 //
 // In a job of several nodes (oshrun --host, --emulate), the PEs of a node are near: they reach each other's memory as on
-// one node. All other PEs are far. Operations on far PEs go through the agents of both nodes.
+// one node. All other PEs are far. Operations on far PEs go through the agents of both nodes, and round trips of a PE that makes
+// many of them past its own (GOSHMEM_EXPRESS).
 //
 //   - A blocking put and an atomic operation without a result return when the agent has them. Gets, fetching atomic
-//     operations and Quiet take a round trip. Several operations that are under way at once share it: GetNBI, PutNBI.
+//     operations and Quiet take a round trip, and so do blocking puts from 16 KiB on whose source is in the symmetric
+//     heap: the agent sends from there. Several operations that are under way at once share it: GetNBI, PutNBI.
 //   - Sym.Peer and PeerIn return false for far PEs. World.Shared is the team of the near PEs.
 //   - A team whose PEs are on several nodes is strict. Its collectives read the data of all PEs one after the other:
 //     they are right, and slow for many PEs. Agree, Validate, Shrink and package interop are missing there.
 //   - The PEs of a node have consecutive numbers. A job has at most 128 nodes.
-//   - A lock needs a job of at most 8192 PEs. An acquisition takes some round trips to the lock's home.
+//   - A lock needs a job of at most 8192 PEs. An acquisition takes some round trips to the lock's home. The death of the
+//     home makes all calls on the lock fail.
+//   - Package mpi does not reach other nodes yet.
 //
 // # Ordering
 //
@@ -159,6 +163,8 @@
 //     find it; of a Broadcast, those that do not find their call at the root. It is not found for less data, for Sync
 //     and Barrier, and for operators. ReduceValue and BroadcastValue find it for values of any size, but cannot tell
 //     types of one size from each other.
+//   - A team whose PEs are on several nodes finds ErrMismatch for data of any size, for Sync and for Barrier, and not for
+//     operators. All members get it, dst is as before, and the team goes on.
 //   - ReduceValue and BroadcastValue behave as Reduce and Broadcast, and return zeros with an error.
 //   - With GOSHMEM_CHECK=collectives, all members get ErrMismatch in every case, dst is as before, and the team goes
 //     on.

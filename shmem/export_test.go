@@ -29,6 +29,20 @@ func Queued(w *World, l Lock) int {
 	return int((q.mem.load(q.tail()) - ticketOf(q.mem.load(q.head()))) & ticketMask)
 }
 
+// Waits reports whether a PE that holds a lock or waits for it has a place in its queue. A PE that gave up waiting has none.
+func Waits(w *World, l Lock, pe int) bool {
+	var q lockQueue
+	if err := l.openQueue(&q, w.Ctx(), "Waits"); err != nil {
+		return false
+	}
+	for t, tail := ticketOf(q.mem.load(q.head())), q.mem.load(q.tail()); t != tail; t = ticketAfter(t) {
+		if s := q.mem.load(q.slot(t)); holdsTicket(s, t) && int(peOf(s)) == pe && s&lockFlags == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // Home returns the PE whose memory holds the queue of a lock.
 func Home(l Lock) int { return int(l.home) }
 

@@ -187,19 +187,23 @@ func errorOfFailures(op string, all []failure.Failure) error {
 type diedError struct {
 	pes    []int
 	causes []failure.Cause
-	lost   []int // the node of each PE that died with its node, otherwise -1; nil: none did
+	lost   []int  // the node of each PE that died with its node, otherwise -1; nil: none did
+	hint   string // what follows the causes
 }
+
+// strictHint is the hint of a collective that fails although the program may expect that it goes on among the survivors.
+const strictHint = "; hint: teams on several nodes are strict, as tolerant teams between nodes are missing yet. One-sided operations go on"
 
 // Error gives the cause alone if there is one PE, because the PEError around it names the PE.
 func (e *diedError) Error() string {
 	if len(e.pes) == 1 {
-		return e.cause(0)
+		return e.cause(0) + e.hint
 	}
 	var parts []string
 	for i, pe := range e.pes {
 		parts = append(parts, fmt.Sprintf("PE %d %s", pe, e.cause(i)))
 	}
-	return strings.Join(parts, ", ")
+	return strings.Join(parts, ", ") + e.hint
 }
 
 // cause returns what PE number i of the error has died of.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/agent/record"
 	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/wait"
@@ -16,7 +17,8 @@ import (
 // Operations on PEs of other nodes. They are checked like all others, and then given to the agent of this node (package
 // far).
 //
-//   - Puts, signals and atomic operations without a result return when the agent has them.
+//   - Puts, signals and atomic operations without a result return when the agent has them, and long puts from the heap
+//     when they are executed.
 //   - Operations of one PE on one node are executed in their order, so Fence has nothing to do for them.
 //   - ctxShared.touched knows the nodes that a context has operations under way to. Quiet waits for these.
 
@@ -30,6 +32,8 @@ var atomicCodes = [...]record.AtomicCode{
 func (c *Ctx) performFar(o *operation, pe layout.PE) (old uint64, err error) {
 	p, t, off := c.h.far, &c.shared.touched, o.object.off
 	switch {
+	case o.code == opPut && o.nbi:
+		_, err = p.PutNBI(c.ctx, t, pe, off, o.local, o.n*int(o.size))
 	case o.code == opPut:
 		err = p.Put(c.ctx, t, pe, off, o.local, o.n*int(o.size))
 	case o.code == opGet:
@@ -41,11 +45,15 @@ func (c *Ctx) performFar(o *operation, pe layout.PE) (old uint64, err error) {
 		s := o.blocks()
 		err = p.GetStrided(c.ctx, t, pe, off, o.local, uintptr(o.size), s.Dst, s.Src, s.Block, s.N)
 	case o.code == opPutSignal:
+		var x far.Sending
 		if o.n > 0 {
-			err = p.Put(c.ctx, t, pe, off, o.local, o.n*int(o.size))
+			x, err = p.PutNBI(c.ctx, t, pe, off, o.local, o.n*int(o.size))
 		}
 		if err == nil {
 			err = p.Signal(c.ctx, t, pe, o.signal.off, o.operand, o.update == SignalAdd)
+		}
+		if err == nil && !o.nbi {
+			err = p.AwaitSent(c.ctx, x)
 		}
 	case o.signals:
 		err = p.Signal(c.ctx, t, pe, off, o.operand, o.code == opAdd)
@@ -174,16 +182,29 @@ func (h *heap) quietError(op string, err error) error {
 		return h.farError(op, err)
 	}
 	h.alertLayers()
-	var dead []layout.PE
-	for _, pe := range h.deadPEs() {
-		if _, near := h.job.Place.Local(pe); !near {
-			dead = append(dead, pe)
-		}
-	}
+	dead := h.lostPEs()
 	if len(dead) == 0 {
 		return fmt.Errorf("shmem.%s: %w: %w", op, ErrPEDied, err)
 	}
 	return h.errorOfDead(op, dead)
+}
+
+// lostPEs returns the PEs of lost nodes, ascending.
+func (h *heap) lostPEs() (pes []layout.PE) {
+	lost := map[int]bool{}
+	dead := h.deadPEs()
+	for _, pe := range dead {
+		if f, _ := h.job.Failures.Failure(int(pe)); f.Cause.Kind() == failure.NodeLost {
+			node, _ := h.job.Home(pe)
+			lost[node] = true
+		}
+	}
+	for _, pe := range dead {
+		if node, _ := h.job.Home(pe); lost[node] {
+			pes = append(pes, pe)
+		}
+	}
+	return pes
 }
 
 // deadPEs returns the PEs that are known to be dead, ascending.

@@ -128,6 +128,99 @@ func TestFarContextEnds(t *testing.T) {
 	})
 }
 
+// A Barrier or an allocation that fails before the PEs meet, as operations on another node are not complete in time, breaks
+// the team for all: nobody waits for a PE that will not come, or believes that its operations are complete.
+func TestFarUncomplete(t *testing.T) {
+	for name, call := range map[string]func(w *World) error{
+		"Barrier": (*World).Barrier,
+		"Alloc":   func(w *World) error { _, err := Alloc[int64](w, 1); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFarJob(t, 2, 1)
+			objects := make([]Sym[int64], len(f.worlds))
+			f.each(t, func(w *World) (err error) {
+				objects[w.MyPE()], err = Alloc[int64](w, 1)
+				return err
+			})
+			resume := f.nodes[1].pause()
+			w := f.worlds[1]
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			ok(t, P(w.Ctx(), objects[1], 1, 2))
+			err := call(w.With(ctx))
+			resume()
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("error %v, want the end of the context", err)
+			}
+			f.each(t, func(w *World) error {
+				if err := call(w); !errors.Is(err, ErrTeamBroken) {
+					return fmt.Errorf("error %w, want that of a broken team", err)
+				}
+				return nil
+			}, 0, 2)
+		})
+	}
+}
+
+// A team and its contexts are destroyed, as the documentation of Destroy says, although operations on a lost node can never be
+// complete. The error names the PEs of lost nodes alone.
+func TestFarDestroyAfterLoss(t *testing.T) {
+	f := newFarJob(t, 1, 1, 2)
+	objects := make([]Sym[int64], len(f.worlds))
+	teams := make([]*Team, len(f.worlds))
+	contexts := make([]*Ctx, len(f.worlds))
+	f.each(t, func(w *World) (err error) {
+		me := w.MyPE()
+		if objects[me], err = Alloc[int64](w, 1); err != nil {
+			return err
+		}
+		if teams[me], err = w.Team().SplitStrided(0, 1, 4, nil); err != nil {
+			return err
+		}
+		contexts[me], err = teams[me].NewCtx()
+		return err
+	})
+	f.kill(2)
+	resume := f.nodes[1].pause()
+	ok(t, P(contexts[0], objects[0], 1, 1))
+	ok(t, P(contexts[0], objects[0], 1, 3))
+	ok(t, P(f.worlds[0].Ctx(), objects[0], 1, 1))
+	f.nodes[1].stop.Store(true)
+	resume()
+	f.lose(t, 1)
+	ok(t, wantDead(f.worlds[0].Ctx().Quiet(), 1))
+	ok(t, wantDead(teams[0].Destroy(), 1, 2))
+	if err := teams[0].Sync(); !errors.Is(err, ErrDestroyed) {
+		t.Errorf("Sync of the team: %v, want that it is destroyed", err)
+	}
+	if err := P(contexts[0], objects[0], 1, 3); !errors.Is(err, ErrDestroyed) {
+		t.Errorf("P on a context of the team: %v, want that it is destroyed", err)
+	}
+}
+
+// Wait for a result of a near PE does not wait for operations on other nodes, and does not fail with them.
+func TestNearPendingBesideFarPut(t *testing.T) {
+	f := newFarJob(t, 2, 1)
+	objects := make([]Sym[int64], len(f.worlds))
+	f.each(t, func(w *World) (err error) {
+		objects[w.MyPE()], err = Calloc[int64](w, 1)
+		return err
+	})
+	f.nodes[1].endAgent(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := f.worlds[0].With(ctx).Ctx()
+	ok(t, P(c, objects[0], 1, 2))
+	near, err := AtomicFetchAddNBI(c, objects[0], 5, 1)
+	ok(t, err)
+	if v, err := near.Wait(); v != 0 || err != nil {
+		t.Errorf("the result of a near PE is %d, %v, want 0", v, err)
+	}
+	if err := c.Quiet(); !errors.Is(err, context.Canceled) {
+		t.Errorf("Quiet: %v, want the end of the context: the agent of the other node has ended", err)
+	}
+}
+
 // The error of a PE that died with its node names the node.
 func TestLostNode(t *testing.T) {
 	f := newFarJob(t, 1, 2)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/agent"
+	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/job"
 	"github.com/goshmem/goshmem/internal/wait"
@@ -43,6 +44,8 @@ type farNode struct {
 	stop      atomic.Bool
 	orders    chan func(a *agent.Agent)
 	ended     chan error
+	agent     *agent.Agent
+	lines     []int // by local index
 }
 
 var errFarJobEnds = errors.New("the test ends")
@@ -124,14 +127,34 @@ func (n *farNode) runAgent(t *testing.T) {
 	if !cfg.Expedited {
 		rma.AskLocked(&n.page.Bell)
 	}
+	cfg.Express = n.transport
+	var err error
+	n.agent, err = agent.New(cfg)
+	ok(t, err)
+	for i := range layout.Local(n.place.Near) {
+		n.lines = append(n.lines, n.newLine(t, i))
+	}
 	go func() {
 		runtime.LockOSThread()
-		n.ended <- agent.Run(cfg)
+		n.ended <- n.agent.Run()
 	}()
 	t.Cleanup(func() {
 		n.endAgent(t)
 		ok(t, n.transport.Close())
 	})
+}
+
+// newLine returns the PE's end of a line to the agent.
+func (n *farNode) newLine(t *testing.T, i layout.Local) int {
+	t.Helper()
+	here, there, err := xunix.PacketPair()
+	ok(t, err)
+	fd, err := xunix.KeepFD(int(there.Fd()))
+	ok(t, err)
+	ok(t, n.agent.SetLine(i, fd))
+	ok(t, there.Close())
+	t.Cleanup(func() { ok(t, here.Close()) })
+	return int(here.Fd())
 }
 
 // endAgent ends the node's agent.
@@ -166,12 +189,18 @@ func (n *farNode) newJob(t *testing.T, f *farJob, i layout.Local) *job.Job {
 	j.Waiter = wait.NewWaiter(&n.segments.Control(i).Bell, wait.PolicyFor(n.place.NPEs+n.place.Nodes, runtime.NumCPU()))
 	j.Waiter.Watch(n.view)
 	j.Home = f.home
-	var err error
+	line := n.lines[i]
+	on, err := envvar.UsesExpress(os.LookupEnv) // as package job
+	ok(t, err)
+	if !on {
+		line = 0
+	}
 	j.Arena, err = n.segments.FormatHeap(i)
 	ok(t, err)
 	j.Far, err = far.New(far.Config{
+		Line: line, PE: j.PE, Incarnation: 1,
 		Wire: n.segments.Wire(i), Base: n.segments.Segment(i), Size: n.segments.Size(), Agent: &n.page.Bell, Event: n.transport.WakeFD(),
-		Waiter: j.Waiter, Nodes: n.place.Nodes, Home: f.home, Lost: func(int) error { return nil },
+		Waiter: j.Waiter, Nodes: n.place.Nodes, Home: f.home, Lost: func(node int) error { return n.lossOf(f, node) },
 		Dead: func(pe layout.PE) error {
 			if j.IsDead(pe) {
 				return errors.New("dead by the page")
@@ -180,7 +209,19 @@ func (n *farNode) newJob(t *testing.T, f *farJob, i layout.Local) *job.Job {
 		},
 	})
 	ok(t, err)
+	t.Cleanup(j.Far.Close)
 	return j
+}
+
+// lossOf returns an error if the failure page of n says that a node is lost.
+func (n *farNode) lossOf(f *farJob, node int) error {
+	at := f.nodes[node].place
+	for i := range layout.Local(at.Near) {
+		if died, is := n.view.Failure(int(at.PE(i))); is && died.Cause.Kind() == failure.NodeLost {
+			return errors.New("lost by the page")
+		}
+	}
+	return nil
 }
 
 // home returns the node of a PE, and the PE's index there.
@@ -206,6 +247,38 @@ func (f *farJob) kill(pe int) {
 			rma.Rouse(&n.segments.Control(i).Bell)
 		}
 	}
+}
+
+// lose makes the others lose a node, whose agent executes nothing any more.
+func (f *farJob) lose(t *testing.T, node int) {
+	t.Helper()
+	f.nodes[node].endAgent(t)
+	var pes []int
+	for i := range layout.Local(f.nodes[node].place.Near) {
+		pes = append(pes, int(f.nodes[node].place.PE(i)))
+	}
+	for _, n := range f.nodes {
+		if n.index == node {
+			continue
+		}
+		done := make(chan struct{})
+		n.orders <- func(a *agent.Agent) { a.DropNode(node); close(done) }
+		n.transport.Wake()
+		<-done
+		n.failures.PublishAll(pes, 1, failure.Of(failure.NodeLost), 0)
+		for i := range layout.Local(n.place.Near) {
+			rma.Rouse(&n.segments.Control(i).Bell)
+		}
+	}
+}
+
+// pause stops the agent of a node. It executes and sends nothing until the function that pause returns is called.
+func (n *farNode) pause() (resume func()) {
+	stopped, over := make(chan struct{}), make(chan struct{})
+	n.orders <- func(*agent.Agent) { close(stopped); <-over }
+	n.transport.Wake()
+	<-stopped
+	return func() { close(over) }
 }
 
 // farPatience ends what hangs.

@@ -33,6 +33,9 @@ func must[T any](v T, err error) func(*testing.T) T {
 	}
 }
 
+// spans says whether the PEs of the world are on several nodes.
+func spans(w *shmem.World) bool { return w.Shared().NPEs() < w.NPEs() }
+
 // isNear says whether a PE is on the node of this one.
 func isNear(w *shmem.World, pe int) bool {
 	_, near := w.Team().Translate(pe, w.Shared())

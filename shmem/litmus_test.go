@@ -23,20 +23,30 @@ func litmusRounds() int {
 }
 
 // litmusTimeLimit is the time after which no further batch of rounds begins. If other programs
-// want the processors, the PEs run late, and a round takes a hundred times as long.
-const litmusTimeLimit = 15 * time.Second
+// want the processors, the PEs run late, and a round takes a hundred times as long. Between nodes
+// it always does.
+func litmusTimeLimit(w *shmem.World) time.Duration {
+	if spans(w) {
+		return 3 * time.Second
+	}
+	return 15 * time.Second
+}
 
-// runLitmus runs rounds, numbered from 1, on all PEs, up to litmusRounds.
-func runLitmus(t *testing.T, w *shmem.World, round func(r uint64)) {
+// runLitmus runs up to so many rounds, numbered from 1, on all PEs, in batches.
+func runLitmus(t *testing.T, w *shmem.World, rounds int, round func(r uint64)) {
 	t.Helper()
 	more := must(shmem.Calloc[int64](w, 2))(t)
+	batch := max(rounds/100, 1)
+	if spans(w) {
+		batch = max(rounds/10_000, 1)
+	}
 	begun := time.Now()
-	for r := uint64(1); r <= uint64(litmusRounds()); {
-		for range litmusRounds() / 100 {
+	for r := uint64(1); r <= uint64(rounds); {
+		for range batch {
 			round(r)
 			r++
 		}
-		if w.MyPE() == 0 && time.Since(begun) < litmusTimeLimit {
+		if w.MyPE() == 0 && time.Since(begun) < litmusTimeLimit(w) {
 			more.Local()[0] = int64(r)
 		}
 		ok(t, shmem.Broadcast(w.Team(), more.Slice(1, 2), more.Slice(0, 1), 0))
@@ -55,7 +65,7 @@ func TestLitmusMessagePassingByFlag(t *testing.T) {
 		data := must(shmem.Calloc[uint64](w, 64))(t)
 		flag := must(shmem.Calloc[uint64](w, 1))(t)
 		block := make([]uint64, 64)
-		runLitmus(t, w, func(r uint64) {
+		runLitmus(t, w, litmusRounds(), func(r uint64) {
 			if r%2 == uint64(me) { // the writer of this round
 				n := 1
 				if r%8 < 2 {
@@ -91,7 +101,7 @@ func TestLitmusMessagePassingBySignal(t *testing.T) {
 		data := must(shmem.Calloc[uint32](w, 33))(t)
 		sig := must(shmem.Calloc[uint64](w, 1))(t)
 		block := make([]uint32, 33)
-		runLitmus(t, w, func(r uint64) {
+		runLitmus(t, w, litmusRounds(), func(r uint64) {
 			n := 1 + int(r/2)%len(block)
 			if r%2 == uint64(me) {
 				for i := range block[:n] {
@@ -120,28 +130,38 @@ func TestLitmusMessagePassingBySignal(t *testing.T) {
 // forbidden outcome.
 func TestLitmusStoreBuffering(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
-		const cells, line = 512, 8
-		c, me := w.Ctx(), w.MyPE()
-		x := must(shmem.Calloc[uint64](w, cells*line))(t)
-		saw := must(shmem.Calloc[uint64](w, cells))(t)
-		theirs := make([]uint64, cells)
-		for b := uint64(1); b <= uint64(litmusRounds()/cells); b++ {
-			ok(t, w.Team().Sync())
-			for i := range cells {
-				cell := x.At(i * line)
-				_ = shmem.P(c, cell, b, 1-me)
-				_ = c.Quiet()
-				saw.Local()[i], _ = shmem.G(c, cell, me)
-			}
-			ok(t, w.Barrier())
-			ok(t, shmem.Get(c, theirs, saw, 1-me))
-			for i, v := range saw.Local() {
-				if v < b && theirs[i] < b {
-					t.Fatalf("batch %d, cell %d: neither PE saw the other's put after quiet", b, i)
-				}
-			}
-			ok(t, w.Team().Sync())
+		storeBuffering(t, w, [2]int{1, 0})
+		if spans(w) { // both flags are near for one PE, and far for the other
+			storeBuffering(t, w, [2]int{0, 0})
+			storeBuffering(t, w, [2]int{1, 1})
 		}
+	})
+}
+
+// storeBuffering runs store buffering with the flags that each PE puts on a PE.
+func storeBuffering(t *testing.T, w *shmem.World, on [2]int) {
+	t.Helper()
+	const cells, line = 512, 8
+	c, me := w.Ctx(), w.MyPE()
+	x := must(shmem.Calloc[uint64](w, 2*cells*line))(t)
+	saw := must(shmem.Calloc[uint64](w, cells))(t)
+	theirs := make([]uint64, cells)
+	mine, other := x.Slice(me*cells*line, (me+1)*cells*line), x.Slice((1-me)*cells*line, (2-me)*cells*line)
+	runLitmus(t, w, litmusRounds()/cells, func(b uint64) {
+		ok(t, w.Team().Sync())
+		for i := range cells {
+			_ = shmem.P(c, mine.At(i*line), b, on[me])
+			_ = c.Quiet()
+			saw.Local()[i], _ = shmem.G(c, other.At(i*line), on[1-me])
+		}
+		ok(t, w.Barrier())
+		ok(t, shmem.Get(c, theirs, saw, 1-me))
+		for i, v := range saw.Local() {
+			if v < b && theirs[i] < b {
+				t.Fatalf("flags on %v, batch %d, cell %d: neither PE saw the other's put after quiet", on, b, i)
+			}
+		}
+		ok(t, w.Team().Sync())
 	})
 }
 
@@ -149,37 +169,52 @@ func TestLitmusStoreBuffering(t *testing.T) {
 // opposite orders.
 func TestLitmusIndependentReads(t *testing.T) {
 	shmemtest.Run(t, 4, func(t *testing.T, w *shmem.World) {
-		c, me := w.Ctx(), w.MyPE()
-		x := must(shmem.Calloc[uint64](w, 16))(t)
-		y := must(shmem.Calloc[uint64](w, 16))(t)
-		saw := must(shmem.Calloc[uint64](w, 2))(t)
-		for r := uint64(1); r <= uint64(litmusRounds()/20); r++ {
-			switch me {
-			case 0:
-				ok(t, shmem.AtomicSet(c, x, r, 0))
-			case 1:
-				ok(t, shmem.AtomicSet(c, y, r, 0))
-			default:
-				first, second := x, y
-				if me == 3 {
-					first, second = y, x
-				}
-				a, err := shmem.AtomicFetch(c, first, 0)
-				ok(t, err)
-				b, err := shmem.AtomicFetch(c, second, 0)
-				ok(t, err)
-				bit := uint64(0)
-				if a == r && b != r { // saw only its first write
-					bit = 1
-				}
-				ok(t, shmem.P(c, saw.At(me-2), r<<1|bit, 2))
-			}
-			ok(t, w.Barrier())
-			if me == 2 && saw.Local()[0]&1 == 1 && saw.Local()[1]&1 == 1 {
-				t.Fatalf("round %d: the readers saw the writes in opposite orders", r)
-			}
-			ok(t, w.Barrier())
+		independentReads(t, w, 0, 0)
+		if spans(w) { // on two nodes, PEs 0 and 1 write from the first one, 2 and 3 read on the second one
+			independentReads(t, w, 2, 2)
+			independentReads(t, w, 0, 2)
+			independentReads(t, w, 2, 0)
 		}
+	})
+}
+
+// independentReads runs independent reads with the word that PE 0 writes, and the one that PE 1 writes, each on a PE.
+func independentReads(t *testing.T, w *shmem.World, xOn, yOn int) {
+	t.Helper()
+	type word struct {
+		at shmem.Sym[uint64]
+		on int
+	}
+	c, me := w.Ctx(), w.MyPE()
+	x := word{must(shmem.Calloc[uint64](w, 16))(t), xOn}
+	y := word{must(shmem.Calloc[uint64](w, 16))(t), yOn}
+	saw := must(shmem.Calloc[uint64](w, 2))(t)
+	runLitmus(t, w, litmusRounds()/20, func(r uint64) {
+		switch me {
+		case 0:
+			ok(t, shmem.AtomicSet(c, x.at, r, x.on))
+		case 1:
+			ok(t, shmem.AtomicSet(c, y.at, r, y.on))
+		default:
+			first, second := x, y
+			if me == 3 {
+				first, second = y, x
+			}
+			a, err := shmem.AtomicFetch(c, first.at, first.on)
+			ok(t, err)
+			b, err := shmem.AtomicFetch(c, second.at, second.on)
+			ok(t, err)
+			bit := uint64(0)
+			if a == r && b != r { // saw only its first write
+				bit = 1
+			}
+			ok(t, shmem.P(c, saw.At(me-2), r<<1|bit, 2))
+		}
+		ok(t, w.Barrier())
+		if me == 2 && saw.Local()[0]&1 == 1 && saw.Local()[1]&1 == 1 {
+			t.Fatalf("words on PEs %d and %d, round %d: the readers saw the writes in opposite orders", xOn, yOn, r)
+		}
+		ok(t, w.Barrier())
 	})
 }
 
@@ -204,14 +239,14 @@ func TestLitmusSleeperIsWoken(t *testing.T) {
 		c, me := w.Ctx(), w.MyPE()
 		flag := must(shmem.Calloc[int64](w, 1))(t)
 		spin := uint64(1)
-		for r := int64(1); r <= int64(litmusRounds()/400); r++ {
-			if r%2 == int64(me) {
+		runLitmus(t, w, litmusRounds()/400, func(r uint64) {
+			if r%2 == uint64(me) {
 				spin = spin*6364136223846793005 + 1442695040888963407
 				spinFor(spin >> 44 >> (spin >> 40 & 7))
-				ok(t, shmem.P(c, flag, r, 1-me))
-				continue
+				ok(t, shmem.P(c, flag, int64(r), 1-me))
+				return
 			}
-			ok(t, shmem.WaitUntil(c, flag, shmem.EQ, r))
-		}
+			ok(t, shmem.WaitUntil(c, flag, shmem.EQ, int64(r)))
+		})
 	})
 }

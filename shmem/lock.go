@@ -33,8 +33,9 @@ import (
 // Later holders learn nothing of it. If the next holder dies too before it releases the lock, the holder after it
 // learns of that second death alone. A PE that died before it noticed that it had the lock counts as a holder.
 //
-// A PE that dies while it waits is passed over. No death ends a wait for a lock, except that of a home on another node:
-// its queue is lost, so all calls on the lock fail. A PE that finalizes while it holds the lock keeps it.
+// A PE that dies while it waits is passed over. No death ends a wait for a lock in a job of one node. In a job of several
+// nodes, the death of the home does: PEs of other nodes cannot reach its queue any more, so all calls on the lock fail, on
+// all PEs. A PE that finalizes while it holds the lock keeps it.
 type Lock struct {
 	words Sym[int64]
 	home  layout.PE // the PE whose memory has the queue
@@ -157,6 +158,9 @@ func (l Lock) Acquire(c *Ctx) (Grant, error) {
 	if err := l.openQueue(&q, c, op); err != nil {
 		return noGrant, err
 	}
+	if q.mem.checkHome(); q.mem.err != nil {
+		return noGrant, c.h.lockError(op, q.mem.err)
+	}
 	c.h.job.Waiter.Beat()
 	died, ok, err := q.acquire()
 	switch {
@@ -181,6 +185,9 @@ func (l Lock) Try(c *Ctx) (Grant, bool, error) {
 	if err := l.openQueue(&q, c, op); err != nil {
 		return noGrant, false, err
 	}
+	if q.mem.checkHome(); q.mem.err != nil {
+		return noGrant, false, c.h.lockError(op, q.mem.err)
+	}
 	c.h.job.Waiter.Beat() // the program may poll with Try
 	died, ok := q.try()
 	if q.mem.err != nil {
@@ -196,7 +203,8 @@ func (l Lock) Try(c *Ctx) (Grant, bool, error) {
 // Release completes all operations of this PE on the default context and on c. Then it gives the lock to the PE that
 // has waited longest, if any waits.
 //
-//   - Errors: ErrLockNotHeld; those of Put for a bad handle.
+//   - Errors: ErrLockNotHeld; those of Put for a bad handle. After a *PEError of operations on a lost node, the lock is
+//     released; after the end of the context's With, this PE still holds it.
 //   - Cost: four locked instructions, and a system call if the next holder sleeps.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_clear_lock.
@@ -209,13 +217,20 @@ func (l Lock) Release(c *Ctx) error {
 	if q.mem.load(q.ownWord(lockState)) != lockHeld {
 		return notHeldError(op, q.me)
 	}
-	if err := c.Quiet(); err != nil {
-		return err
+	lost := c.Quiet()
+	if lost != nil && !isDeathError(lost) {
+		return lost
 	}
 	if d := c.h.ctx; d != c {
 		if err := d.Quiet(); err != nil {
-			return err
+			if !isDeathError(err) {
+				return err
+			}
+			lost = errors.Join(lost, err)
 		}
+	}
+	if q.mem.checkHome(); q.mem.err != nil {
+		return c.h.lockError(op, q.lose())
 	}
 	if !q.release() {
 		return notHeldError(op, q.me)
@@ -223,7 +238,7 @@ func (l Lock) Release(c *Ctx) error {
 	if q.mem.err != nil {
 		return c.h.lockError(op, q.lose())
 	}
-	return nil
+	return lost // operations that will never be complete: others get the lock all the same
 }
 
 // notHeldError returns the error of Release by a PE that does not hold the lock.

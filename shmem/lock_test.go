@@ -204,6 +204,7 @@ func TestLockDeadline(t *testing.T) {
 		if me == 0 {
 			ok(t, shmem.WaitUntil(c, gone, shmem.EQ, 2)) // until then they may sleep for a moment
 			waitForQueue(t, w, l, 4)
+			waitFor(t, "PE 2 has its place back", func() bool { return shmem.Waits(w, l, 2) })
 			waitForSleeper(t, w, 2)
 			waitForSleeper(t, w, 3)
 			ok(t, l.Release(c))

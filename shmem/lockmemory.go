@@ -123,6 +123,14 @@ func (m *lockMemory) fetch(w lockWord, code record.AtomicCode, operand, cond uin
 	return old
 }
 
+// checkHome sets err in a job of several nodes if the home is known to be dead. PEs of its node could go on with the
+// queue, which is in memory. But a PE of another node that holds the lock can never release it.
+func (m *lockMemory) checkHome() {
+	if m.model == nil && m.c.h.far != nil && m.err == nil && m.c.h.isDead(m.homePE) {
+		m.err = &far.DeadError{PE: m.homePE}
+	}
+}
+
 // forgiveDeath reports whether an access has failed because a PE has died, and forgets that.
 func (m *lockMemory) forgiveDeath(pe layout.PE) bool {
 	dead, is := errors.AsType[*far.DeadError](m.err)

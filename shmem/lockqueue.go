@@ -231,6 +231,7 @@ func (q *lockQueue) awaitHead(t uint64) (died layout.PE, err error) {
 		g := q.mem.load(q.ownWord(lockGrant)) // read before head: a later grant wakes this PE, an earlier one shows at head
 		head := q.mem.load(q.head())
 		if ticketOf(head) != t && seen != 0 {
+			q.mem.checkHome()
 			q.serveHead()
 			head = q.mem.load(q.head())
 		}

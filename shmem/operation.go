@@ -48,6 +48,8 @@ type routine struct {
 	single bool
 	// updates is set for atomic routines that return no old value.
 	updates bool
+	// nbi is set for puts that may return before their elements were read.
+	nbi bool
 	// signals is set for routines that update a signal: puts made before the call need a Fence, as for any operation.
 	signals bool
 }
@@ -55,7 +57,7 @@ type routine struct {
 // The routines. The fast half passes a routine by its address, in one register.
 var (
 	routinePut    = routine{name: "Put", code: opPut}
-	routinePutNBI = routine{name: "PutNBI", code: opPut}
+	routinePutNBI = routine{name: "PutNBI", code: opPut, nbi: true}
 	routineP      = routine{name: "P", code: opPut}
 	routineGet    = routine{name: "Get", code: opGet}
 	routineGetNBI = routine{name: "GetNBI", code: opGet}
@@ -67,7 +69,7 @@ var (
 	routineIBGet = routine{name: "IBGet", code: opGetStrided}
 
 	routinePutSignal    = routine{name: "PutSignal", code: opPutSignal}
-	routinePutSignalNBI = routine{name: "PutSignalNBI", code: opPutSignal}
+	routinePutSignalNBI = routine{name: "PutSignalNBI", code: opPutSignal, nbi: true}
 	routineSignalSet    = routine{name: "Ctx.SignalSet", code: opSet, signals: true}
 	routineSignalAdd    = routine{name: "Ctx.SignalAdd", code: opAdd, signals: true}
 

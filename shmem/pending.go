@@ -4,6 +4,7 @@ import (
 	"unsafe"
 
 	"github.com/goshmem/goshmem/internal/far"
+	"github.com/goshmem/goshmem/rma"
 )
 
 // Pending is the result of a non-blocking operation; Wait returns it. A Pending is a value. It may be copied, kept
@@ -37,10 +38,29 @@ func (p Pending[T]) Wait() (v T, err error) {
 	if p.of.far != nil {
 		return waitFar(p)
 	}
-	if err := p.of.ctx.Quiet(); err != nil {
-		return v, err
+	c := p.of.ctx
+	if c.direct == 0 { // as in Quiet
+		if err := c.checkNear(); err != nil {
+			return v, err
+		}
 	}
+	rma.Drain(c.mark)
 	return p.value, nil
+}
+
+// checkNear checks that the context of a result that is there is neither destroyed nor finalized. Operations on PEs of other
+// nodes are not awaited: one that is lost would fail a Wait that needs nothing of it.
+//
+//go:noinline
+func (c *Ctx) checkNear() error {
+	switch {
+	case c.h == nil:
+		return errQuietGone
+	case c.h.finalized():
+		return errQuietEnded
+	default:
+		return nil
+	}
 }
 
 // waitFar is Wait for an operation on a PE of another node.

@@ -124,8 +124,8 @@ func PutNBI[T any](c *Ctx, dst Sym[T], src []T, pe int) error {
 // GetNBI is Get that may return before dst was written: read dst after Wait or Quiet.
 //
 //   - Completion: after Wait, Quiet or a barrier.
-//   - Cost: as Get. dst escapes to Go's heap, because Quiet writes it if the PE is on another node: an array that is
-//     local to a function is allocated in each call of it.
+//   - Cost: as Get. If dst is on the stack of the caller, such as an array that is local to a function, and the PE is on
+//     another node, the call returns when dst is written.
 //   - Errors: as Put.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_get_nbi.

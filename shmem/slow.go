@@ -28,14 +28,18 @@ func slowGet[T any](c *Ctx, dst []T, src Sym[T], pe int, r *routine) error {
 	return err
 }
 
+// slowGetNBI waits for the data of a far PE if dst lies on the goroutine's stack, which may move. So dst does not escape,
+// and programs whose PEs are near get into local arrays without an allocation.
+//
 //go:noinline
 func slowGetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error) {
-	if !c.isFar(pe) {
+	at := rma.OffStack(unsafe.Pointer(unsafe.SliceData(dst)))
+	if at == nil || !c.isFar(pe) {
 		return newPending(c, dst, slowGet(c, dst, src, pe, &routineGetNBI))
 	}
 	of, err := c.startGet(&operation{
 		routine: &routineGetNBI, pe: pe, object: src.ref(), need: len(dst), size: sizeOf[T](), n: len(dst),
-	}, unsafe.Pointer(unsafe.SliceData(dst)))
+	}, at)
 	return Pending[[]T]{of: of, value: dst}, err
 }
 

@@ -30,19 +30,14 @@ func (t *Team) spanning(op string, call int, size uint64) spanningCall {
 // after that.
 func (s spanningCall) between(w coll.Words, body func() error) error {
 	w[3] = s.call | uint64(s.size)<<callBits
-	differs, _, _, err := s.t.same(w)
-	if err == nil && differs >= 0 {
-		err = &coll.OtherError{Member: differs}
+	differs, first, _, err := s.t.same(w)
+	if err == nil {
+		err = mismatch(w, first, differs)
 	}
 	if err != nil {
 		return s.t.publicError(s.op, err)
 	}
-	err = body()
-	met := s.t.publicError(s.op, s.t.meet()) // also after an error of body: the others wait for this PE
-	if err == nil || isDeathError(met) {
-		return met
-	}
-	return err
+	return s.t.conclude(s.op, body()) // also after an error of body: the others wait for this PE
 }
 
 // read copies n bytes from an offset of a member's segment.
@@ -62,17 +57,21 @@ func (s spanningCall) here(off uint64) unsafe.Pointer {
 
 // broadcast copies n elements of the root's source to all destinations.
 func (s spanningCall) broadcast(dst, src uint64, n, root int) error {
-	return s.between(coll.Words{uint64(n), src, uint64(root)}, func() error {
+	err := s.between(coll.Words{uint64(n), src, uint64(root)}, func() error {
 		if n == 0 || s.t.me == root && dst == src {
 			return nil
 		}
 		return s.read(root, src, s.here(dst), n*s.size)
 	})
+	if err == nil {
+		s.t.group.root.Store(int32(root) + 1)
+	}
+	return err
 }
 
 // fcollect copies n elements of each member to the destinations.
 func (s spanningCall) fcollect(dst, src uint64, n int) error {
-	return s.between(coll.Words{uint64(n), src}, func() error {
+	return s.between(coll.Words{uint64(n), src, dst}, func() error {
 		for i := range s.t.NPEs() {
 			if err := s.read(i, src, s.here(dst+uint64(i*n*s.size)), n*s.size); err != nil {
 				return err
@@ -145,9 +144,12 @@ func (s spanningCall) readStrided(member int, off uint64, dst unsafe.Pointer, st
 // gather passes what each of some members gives to take.
 func (s spanningCall) gather(mine []byte, from []int, take func(member int, data []byte)) error {
 	w := coll.Words{uint64(len(mine)), uint64(s.root), 0, s.call | uint64(s.size)<<callBits}
-	differs, err := s.t.upper.Gather(s.t.ctx, w, mine, from, take)
-	if err == nil && differs >= 0 {
-		err = &coll.OtherError{Member: differs}
+	differs, first, err := s.t.upper.Gather(s.t.ctx, w, mine, from, take)
+	if err == nil {
+		err = mismatch(w, first, differs)
+	}
+	if err == nil {
+		s.t.group.root.Store(0)
 	}
 	return s.t.publicError(s.op, err)
 }
@@ -183,7 +185,7 @@ func foldSpanning[T any](s spanningCall, dst, src Sym[T], op Op[T], members int)
 	for lo := 0; lo == 0 || lo < src.n; lo += most {
 		n := min(most, src.n-lo)
 		all := make([]T, n*max(members, 1))
-		err := s.between(coll.Words{uint64(src.n), src.off, uint64(lo)}, func() error {
+		err := s.between(coll.Words{uint64(src.n), src.off, dst.off}, func() error {
 			for i := 0; i < members && n > 0; i++ {
 				if err := s.read(i, src.off+uint64(lo*s.size), unsafe.Pointer(&all[i*n]), n*s.size); err != nil {
 					return err
@@ -231,6 +233,7 @@ func broadcastSpanning[T any](t *Team, v T, root int) (T, error) {
 		var none T
 		return none, err
 	}
+	t.group.root.Store(int32(root) + 1)
 	return got, nil
 }
 

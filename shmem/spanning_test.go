@@ -46,6 +46,44 @@ func TestFarCollectives(t *testing.T) {
 	}
 }
 
+// The Outcome of a collective between nodes names all PEs, or the root of a broadcast.
+func TestFarOutcome(t *testing.T) {
+	f := newFarJob(t, 2, 1)
+	f.each(t, func(w *World) error {
+		team := w.Team()
+		want := func(call string, pes ...int) error {
+			if o := team.Outcome(); !slices.Equal(o.Contributors, pes) || o.Failed != nil {
+				return fmt.Errorf("after %s: %+v, want contributors %d", call, o, pes)
+			}
+			return nil
+		}
+		x, err := Alloc[int64](w, 2)
+		for _, c := range []struct {
+			name string
+			call func() error
+			pes  []int
+		}{
+			{"Alloc", func() error { return err }, []int{0, 1, 2}},
+			{"BroadcastValue", func() error { _, err := BroadcastValue(team, 1, 2); return err }, []int{2}},
+			{"Sync", team.Sync, []int{0, 1, 2}},
+			{"Broadcast", func() error { return Broadcast(team, x.At(0), x.At(1), 1) }, []int{1}},
+			{"Reduce", func() error { return Reduce(team, x.At(0), x.At(1), Sum) }, []int{0, 1, 2}},
+			{"BroadcastValue", func() error { _, err := BroadcastValue(team, 1, 0); return err }, []int{0}},
+			{"ReduceValue", func() error { _, err := ReduceValue(team, 1, Sum); return err }, []int{0, 1, 2}},
+			{"BroadcastValue", func() error { _, err := BroadcastValue(team, 1, 0); return err }, []int{0}},
+			{"SplitStrided", func() error { _, err := team.SplitStrided(0, 1, 3, nil); return err }, []int{0, 1, 2}},
+		} {
+			if err := c.call(); err != nil {
+				return err
+			}
+			if err := want(c.name, c.pes...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // checkCollectives calls each collective with n elements of a member.
 func (f *farJob) checkCollectives(team *Team, dst, src Sym[int64], n int) error {
 	me, all := team.MyPE(), team.NPEs()

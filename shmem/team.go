@@ -11,6 +11,7 @@ import (
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // Team is an ordered set of PEs, on which collectives work. Its PEs are numbered from 0. A *PEError has numbers of
@@ -58,6 +59,7 @@ type group struct {
 	predefined bool       // Init has made it, and it lives until Finalize
 	plain      *Team      // the handle without a With
 	destroyed  atomic.Bool
+	root       atomic.Int32 // of a team that spans nodes: 1 + the root of its latest collective; 0: that has no root
 
 	mu       sync.Mutex
 	contexts map[*ctxShared]struct{}
@@ -192,197 +194,6 @@ func PeerIn[T any](t *Team, x Sym[T], pe int) ([]T, bool) {
 	return peerSlice(t.h, x, t.group.pe(pe))
 }
 
-// SplitStrided makes a team of size PEs of this team: number i of the new team is number start + i*stride of this
-// one. A negative stride reverses the order. A stride of 0 is allowed for a team of one PE. Every PE of this team
-// calls SplitStrided. A PE that is not in the new team gets a nil Team and no error.
-//
-//   - Errors: ErrArgument for numbers outside this team and a negative NumContexts, ErrMismatch, ErrTooMany,
-//     ErrDestroyed, ErrTeamBroken, the end of the team's With; *PEError with ErrPEDied when a member has died. All
-//     PEs get the same error, and there is no new team.
-//   - Collective: over the team, with the same arguments; NumContexts may differ.
-//   - Source: shmem_team_split_strided.
-func (t *Team) SplitStrided(start, stride, size int, cfg *TeamConfig) (*Team, error) {
-	const op = "Team.SplitStrided"
-	if err := t.checkUsable(op); err != nil {
-		return nil, err
-	}
-	c := cfg.resolve(t)
-	words := coll.Words{uint64(start), uint64(stride), uint64(size), callSplitStrided | uint64(c.configWord())<<callBits}
-	if err := t.matchArguments(op, words); err != nil {
-		return nil, err
-	}
-	if err := t.checkTriplet(op, start, stride, size); err != nil {
-		return nil, err
-	}
-	return t.makeTeam(op, c, start, stride, size)
-}
-
-// checkTriplet checks the numbers of a new team's members.
-func (t *Team) checkTriplet(op string, start, stride, size int) error {
-	n := t.NPEs()
-	switch {
-	case size < 1 || size > n:
-		return usage(op, ErrArgument, "%d PEs of a team of %d, want 1 to %d", size, n, n)
-	case start < 0 || start >= n:
-		return usage(op, ErrArgument, "first PE %d of a team of %d, want 0 to %d", start, n, n-1)
-	case size == 1:
-		return nil
-	case stride == 0:
-		return usage(op, ErrArgument, "stride 0 of %d PEs, want another stride, or a team of one PE", size)
-	case stride <= -n || stride >= n || start+(size-1)*stride < 0 || start+(size-1)*stride >= n:
-		return usage(op, ErrArgument, "%d PEs from PE %d on with stride %d, want all of them from 0 to %d", size, start, stride, n-1)
-	}
-	return nil
-}
-
-// Split2D places the PEs of this team row by row in a grid with rows of xrange PEs, and makes two teams for each PE:
-// its row and its column. PE i is at x = i mod xrange, y = i div xrange. The first result is the PE's row, where its
-// number is x. The second result is its column, where its number is y. The last row may be shorter. An xrange beyond
-// the number of PEs means that number.
-//
-//   - Errors: ErrArgument for an xrange below 1, and those of SplitStrided. All PEs get the same error, and there are
-//     no new teams.
-//   - Collective: over the team, with the same arguments; NumContexts may differ.
-//   - Source: shmem_team_split_2d.
-func (t *Team) Split2D(xrange int, cx, cy *TeamConfig) (x, y *Team, err error) {
-	const op = "Team.Split2D"
-	if err := t.checkUsable(op); err != nil {
-		return nil, nil, err
-	}
-	row, column := cx.resolve(t), cy.resolve(t)
-	words := coll.Words{uint64(xrange), uint64(row.configWord()), uint64(column.configWord()), callSplit2D}
-	if err := t.matchArguments(op, words); err != nil {
-		return nil, nil, err
-	}
-	if xrange < 1 {
-		return nil, nil, usage(op, ErrArgument, "rows of %d PEs, want 1 or more", xrange)
-	}
-	n := t.NPEs()
-	xrange = min(xrange, n)
-	first := t.me - t.me%xrange
-	if x, err = t.makeTeam(op, row, first, 1, min(xrange, n-first)); err != nil {
-		return nil, nil, err
-	}
-	place := t.me % xrange
-	if y, err = t.makeTeam(op, column, place, xrange, (n-place+xrange-1)/xrange); err != nil {
-		x.release()
-		return nil, nil, err
-	}
-	return x, y, nil
-}
-
-// matchArguments compares what the members called. If one made another call, or passed other arguments, all members
-// get an error.
-func (t *Team) matchArguments(op string, w coll.Words) error {
-	if t.h.checks {
-		if err := t.compare(op, 0, 0, "%s", describeCall(w)); err != nil {
-			return err
-		}
-	}
-	differs, first, other, err := t.same(w)
-	if err != nil {
-		return t.publicError(op, err)
-	}
-	if differs >= 0 {
-		return usage(op, ErrMismatch, "PE 0 of the team called %s, PE %d called %s: want the same call on all PEs",
-			describeCall(first), differs, describeCall(other))
-	}
-	return nil
-}
-
-// same compares the words of all members, and fails in every mode if a member has died before it gave its own.
-func (t *Team) same(w coll.Words) (differs int, first, other coll.Words, err error) {
-	if t.upper != nil {
-		return t.upper.Same(t.ctx, w)
-	}
-	differs, first, other, err = t.coll.Same(t.ctx, w)
-	if err == nil {
-		err = t.coll.Whole()
-	}
-	return differs, first, other, err
-}
-
-// resolve returns the configuration of a team that is made from parent, with the defaults filled in. It does not
-// check the values: all members do so together.
-func (c *TeamConfig) resolve(parent *Team) TeamConfig {
-	if c == nil {
-		return TeamConfig{Mode: parent.group.config.Mode}
-	}
-	d := *c
-	if d.Mode == ModeDefault {
-		d.Mode = parent.group.config.Mode
-	}
-	return d
-}
-
-// configWord is what members compare of their configurations: the mode, and whether NumContexts is valid.
-type configWord uint64
-
-const configBad configWord = 1 << 8 // NumContexts is negative
-
-// configWord returns what members compare of the configuration.
-func (c *TeamConfig) configWord() configWord {
-	if c.NumContexts < 0 {
-		return configWord(c.Mode) | configBad
-	}
-	return configWord(c.Mode)
-}
-
-// String returns the word as a part of a message.
-func (c configWord) String() string {
-	if c&configBad != 0 {
-		return fmt.Sprintf("%v and a negative NumContexts", Mode(c&^configBad))
-	}
-	return Mode(c).String()
-}
-
-// makeTeam makes a team of PEs of this team, whose numbers were checked.
-func (t *Team) makeTeam(op string, c TeamConfig, start, stride, size int) (*Team, error) {
-	if c.Mode > ModeStrict {
-		return nil, usage(op, ErrArgument, "mode %d, want ModeDefault, ModeTolerant or ModeStrict", c.Mode)
-	}
-	if c.NumContexts < 0 {
-		return nil, usage(op, ErrArgument, "NumContexts %d, want 0 or more", c.NumContexts)
-	}
-	members := make([]int, size)
-	for i := range members {
-		members[i] = start + i*stride
-	}
-	part := t.group.part(start, stride, size)
-	if c.Mode == ModeTolerant && t.h.spans(&part) {
-		return nil, usage(op, ErrArgument, "ModeTolerant for a team whose PEs are on several nodes, which is not possible yet: want ModeStrict, or PEs of one node")
-	}
-	if !slices.Contains(members, t.me) {
-		members = nil
-	}
-	n, err := t.split(members, c.Mode == ModeTolerant)
-	if err != nil {
-		return nil, t.publicError(op, err)
-	}
-	if n == nil {
-		return nil, nil //nolint:nilnil // this PE is not in the new team, which is no error
-	}
-	return registerTeam(t.h, n, part, c), nil
-}
-
-// split makes teams of members of this team. It returns nil for a PE that gives no members.
-func (t *Team) split(members []int, tolerant bool) (member, error) {
-	if t.upper != nil {
-		return t.upper.Split(t.ctx, members, tolerant)
-	}
-	n, err := coll.Split(t.ctx, t.coll, members, tolerant)
-	if n == nil {
-		return nil, err
-	}
-	return n, err
-}
-
-// registerTeam returns the first handle of a team that a split has made, and has Finalize leave the team.
-func registerTeam(h *heap, t member, members numbers, c TeamConfig) *Team {
-	h.teams.add(t)
-	return newTeam(h, t, members, c)
-}
-
 // Destroy ends the team and its contexts, after a Quiet of each context, when all its PEs have called it. All its
 // handles fail from then on. This holds also if Destroy returns an error, unless that is ErrArgument, ErrUnwinding,
 // or ErrMismatch alone. On a nil Team, as a split returns on PEs outside the new team, Destroy does nothing.
@@ -405,9 +216,7 @@ func (t *Team) Destroy() error {
 	if err := refuseUnwinding(op); err != nil {
 		return err
 	}
-	if err := t.quietContexts(op); err != nil {
-		return err
-	}
+	lost := t.quietContexts(op) // also after an error: the others wait for this PE
 	if t.h.checks {
 		if err := t.compare(op, 0, 0, "%s", op); err != nil {
 			if errors.Is(err, ErrTeamBroken) || !errors.Is(err, ErrMismatch) && !errors.Is(err, ErrArgument) {
@@ -420,7 +229,10 @@ func (t *Team) Destroy() error {
 	if !errors.Is(err, coll.ErrConcurrent) {
 		t.release()
 	}
-	return t.publicError(op, err)
+	if err = t.publicError(op, err); err == nil {
+		err = lost
+	}
+	return err
 }
 
 // dissolve is the last meeting of the team.
@@ -485,9 +297,41 @@ func (t *Team) sync(op string) error {
 // meet is a meeting of all members.
 func (t *Team) meet() error {
 	if t.upper != nil {
-		return t.upper.Sync(t.ctx)
+		err := t.upper.Conclude(t.ctx, nil)
+		if err == nil {
+			t.group.root.Store(0)
+		}
+		return err
 	}
 	return t.coll.Sync(t.ctx)
+}
+
+// conclude ends a collective in which this PE has failed, or not if err is nil. The PEs of a team that spans nodes meet
+// then: if one has failed, the call fails on all.
+func (t *Team) conclude(op string, err error) error {
+	if t.upper == nil || t.h.finalized() {
+		return err
+	}
+	failed := err
+	if dead, is := errors.AsType[*PEError](err); is {
+		d := &coll.DeadError{}
+		for _, pe := range dead.PEs {
+			if i := t.group.of(layout.PE(pe)); i >= 0 {
+				d.Members = append(d.Members, i)
+			}
+		}
+		if len(d.Members) > 0 {
+			failed = d
+		}
+	}
+	met := t.upper.Conclude(t.ctx, failed)
+	if met == nil {
+		t.group.root.Store(0)
+	}
+	if met = t.publicError(op, met); err == nil || isDeathError(met) {
+		return met
+	}
+	return err
 }
 
 // syncWhole is a further meeting in a call that all PEs are known to have called. It fails in every mode if a member
@@ -532,7 +376,11 @@ func (t *Team) publicError(op string, err error) error {
 		t.h.alertLayers()
 		pes := t.group.worldPEs(dead.Members)
 		slices.Sort(pes)
-		return t.h.errorOfDead(op, pes)
+		err := t.h.errorOfDead(op, pes)
+		if died, is := errors.AsType[*diedError](err); is && t.upper != nil && t.h.strictByDefault {
+			died.hint = strictHint
+		}
+		return err
 	}
 	if gone, ok := errors.AsType[*coll.LeftError](err); ok {
 		return &PEError{PEs: []int{int(t.group.pe(gone.Member))}, Op: op, Err: ErrPEFinalized}

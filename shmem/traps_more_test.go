@@ -270,6 +270,7 @@ func TestTrap15InitNestsAndGlobalExitEndsAll(t *testing.T) {
 	for _, status := range []int{0, 5} {
 		var out strings.Builder
 		shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
+			ok(t, w.Sync()) // all PEs are there, also those of other nodes, of which Asleep says nothing
 			if w.MyPE() == 1 {
 				for !shmem.Asleep(w, 0) || !shmem.Asleep(w, 2) {
 					runtime.Gosched()

@@ -17,11 +17,13 @@ import (
 // errors are those of package coll, with numbers of the team.
 type upper interface {
 	member
-	Sync(ctx context.Context) error
+	// Conclude is a meeting at the end of a collective. failed is why this PE could not do its part, or nil. If a PE has
+	// failed, all get an error, and the team is broken.
+	Conclude(ctx context.Context, failed error) error
 	Same(ctx context.Context, w coll.Words) (differs int, first, other coll.Words, err error)
 	// Gather gives mine, at most layout.UpperValue bytes and as many on all members, to all, and passes what the members
-	// in from give to take. differs is the lowest member whose w differs, or -1.
-	Gather(ctx context.Context, w coll.Words, mine []byte, from []int, take func(member int, data []byte)) (differs int, err error)
+	// in from give to take. differs is the lowest member whose w differs from first, that of the first member, or -1.
+	Gather(ctx context.Context, w coll.Words, mine []byte, from []int, take func(member int, data []byte)) (differs int, first coll.Words, err error)
 	// Split makes teams of members, which all members of the new team list. A member that lists none gets nil.
 	Split(ctx context.Context, members []int, tolerant bool) (member, error)
 	Dissolve(ctx context.Context) error
@@ -30,13 +32,26 @@ type upper interface {
 // flatTeam is an upper by package flat.
 type flatTeam struct{ *flat.Team }
 
-// Sync returns when all members have called it.
-func (t flatTeam) Sync(ctx context.Context) error {
-	differs, _, _, err := t.Same(ctx, coll.Words{3: callSync})
-	if err == nil && differs >= 0 {
-		return &coll.OtherError{Member: differs}
+// Conclude returns when all members have called it.
+func (t flatTeam) Conclude(ctx context.Context, failed error) error {
+	w := coll.Words{3: callSync}
+	differs, first, err := t.Team.Conclude(ctx, w, failed)
+	if err != nil {
+		return err
 	}
-	return err
+	return mismatch(w, first, differs)
+}
+
+// mismatch returns an error that names the lowest member that has called something else than this one, which has called w.
+// differs is the lowest member that has called something else than the first one, or -1.
+func mismatch(w, first coll.Words, differs int) error {
+	switch {
+	case differs < 0:
+		return nil
+	case w != first:
+		return &coll.OtherError{Member: 0}
+	}
+	return &coll.OtherError{Member: differs}
 }
 
 // Split makes teams of members.

@@ -11,6 +11,7 @@ import (
 	"github.com/goshmem/goshmem/coll/flat"
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/job"
 	"github.com/goshmem/goshmem/internal/version"
 	"github.com/goshmem/goshmem/pmix/client"
@@ -105,6 +106,7 @@ func Init(opts ...Option) (*World, error) {
 		return nil, errors.Join(initError(err), j.Release(context.Background()))
 	}
 	w.session.level = cfg.level
+	w.session.h.strictByDefault = cfg.mode == ModeDefault && j.Place.Nodes > 1
 	if j.PE == 0 {
 		printInfo()
 	}
@@ -153,6 +155,11 @@ func newWorld(j *job.Job, mode Mode) (*World, error) {
 // rejoin takes back that an earlier world of this process has left its teams. In a job of several nodes it clears the
 // words of that world's teams between two barriers.
 func rejoin(j *job.Job, spanning *flat.Process, teams ...*coll.Team) error {
+	if j.Far != nil {
+		if err := far.Settle(context.Background(), j.Far); err != nil {
+			return err
+		}
+	}
 	cleared := false
 	return coll.Rejoin(func() error {
 		err := j.Fence(context.Background())
@@ -250,6 +257,8 @@ func (w *World) Finalize() error {
 	}
 	if err == nil {
 		err = team.sync("Finalize")
+	} else if !finalizeIgnores(err) {
+		err = team.conclude("Finalize", err)
 	}
 	if why != "" && errors.Is(err, context.DeadlineExceeded) {
 		err = unwindingError("Finalize", why)
@@ -382,7 +391,7 @@ func (w *World) Barrier() error {
 		return err
 	}
 	if err := w.ctx.Quiet(); err != nil {
-		return err
+		return w.team.conclude("Barrier", err)
 	}
 	return w.team.sync("Barrier")
 }

@@ -95,6 +95,7 @@ func (m *Map) Attach(i layout.Local, pe layout.PE, fd int) error {
 	if err := xunix.MapShared(fd, m.Segment(i), m.stride); err != nil {
 		return fmt.Errorf("segment of PE %d: %w", pe, err)
 	}
+	_ = xunix.AdviseHuge(m.Segment(i), m.stride) // a kernel without huge pages refuses it
 	// The header is read by a system call. Reading it in the mapping would cost every
 	// PE page tables for every segment, most of which it never uses.
 	var h layout.Header

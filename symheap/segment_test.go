@@ -1,7 +1,9 @@
 package symheap_test
 
 import (
+	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -132,5 +134,31 @@ func TestAttachChecks(t *testing.T) {
 	}
 	if _, err := symheap.NewMap(job, layout.MaxLocal+1, size); err == nil {
 		t.Error("a map with too many segments returned no error")
+	}
+}
+
+// Segments ask for huge pages, where the kernel has them.
+func TestSegmentsAdviseHugePages(t *testing.T) {
+	if _, err := os.Stat("/sys/kernel/mm/transparent_hugepage/shmem_enabled"); err != nil {
+		t.Skip("the kernel has no huge pages in shared memory")
+	}
+	job := [16]byte{7}
+	f, size := newSegment(t, symheap.Identity{Job: job, NPEs: 1, Incarnation: 1})
+	m, err := symheap.NewMap(job, 1, size)
+	if err == nil {
+		err = m.Attach(0, 0, int(f.Fd()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps, err := os.ReadFile("/proc/self/smaps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, found := strings.Cut(string(maps), fmt.Sprintf("\n%x-", uintptr(m.Segment(0))))
+	_, rest, ok := strings.Cut(rest, "\nVmFlags: ")
+	flags, _, _ := strings.Cut(rest, "\n")
+	if !found || !ok || !slices.Contains(strings.Fields(flags), "hg") {
+		t.Errorf("flags of the segment's mapping are %q, want hg among them", flags)
 	}
 }

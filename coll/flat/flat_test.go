@@ -296,7 +296,7 @@ func TestGather(t *testing.T) {
 			}
 			from := allOf(round % 6)
 			next := 0
-			differs, err := x.world.Gather(t.Context(), coll.Words{uint64(round)}, mine, from, func(i int, data []byte) {
+			differs, _, err := x.world.Gather(t.Context(), coll.Words{uint64(round)}, mine, from, func(i int, data []byte) {
 				if i != next || len(data) != len(mine) || data[0] != byte(i+round) || data[len(data)-1] != byte(i+round+len(mine)-1) {
 					next = -1000
 				}
@@ -306,9 +306,9 @@ func TestGather(t *testing.T) {
 				return fmt.Errorf("round %d: %d of %d members, member %d differs, error %w", round, next, len(from), differs, err)
 			}
 		}
-		differs, err := x.world.Gather(t.Context(), coll.Words{uint64(x.pe) / 3}, nil, allOf(5), nil)
-		if err != nil || differs != 3 {
-			return fmt.Errorf("member %d differs, error %w, want member 3", differs, err)
+		differs, first, err := x.world.Gather(t.Context(), coll.Words{uint64(x.pe)/3 + 1}, nil, allOf(5), nil)
+		if err != nil || differs != 3 || first != (coll.Words{1}) {
+			return fmt.Errorf("member %d differs from %v, error %w, want member 3 from 1", differs, first, err)
 		}
 		return nil
 	})

@@ -74,3 +74,44 @@ func TestLeaveAfterDissolve(t *testing.T) {
 		return nil
 	})...))
 }
+
+// A member that could not do its part of a collective makes it fail for all, whichever member it is. The team is broken.
+func TestConclude(t *testing.T) {
+	for failing := range 6 {
+		for _, dies := range []bool{false, true} {
+			t.Run(fmt.Sprint(failing, dies), func(t *testing.T) {
+				c := newCluster(t, 2, 2, 2)
+				failed := errors.New("out of paper")
+				if dies {
+					failed = &coll.DeadError{Members: []int{(failing + 1) % 6}} // which the pages do not tell yet
+				}
+				conclude := func(x *process, failed error) error {
+					_, _, err := x.world.Conclude(t.Context(), coll.Words{}, failed)
+					return err
+				}
+				for pe, err := range c.each(c.all(), func(x *process) error {
+					if err := conclude(x, nil); err != nil {
+						return fmt.Errorf("before a failure: %w", err)
+					}
+					if int(x.pe) == failing {
+						return conclude(x, failed)
+					}
+					return conclude(x, nil)
+				}) {
+					dead, isDeath := errors.AsType[*coll.DeadError](err)
+					switch {
+					case dies && (!isDeath || dead.Members[0] != (failing+1)%6):
+						t.Errorf("member %d: %v, want the death of member %d", pe, err, (failing+1)%6)
+					case !dies && !errors.Is(err, coll.ErrBroken):
+						t.Errorf("member %d: %v, want that of a broken team", pe, err)
+					}
+				}
+				for pe, err := range c.each(c.all(), func(x *process) error { return conclude(x, nil) }) {
+					if !errors.Is(err, coll.ErrBroken) {
+						t.Errorf("member %d: %v in the next step, want that of a broken team", pe, err)
+					}
+				}
+			})
+		}
+	}
+}

@@ -89,15 +89,36 @@ func (t *Team) Same(ctx context.Context, w coll.Words) (differs int, first, othe
 	return int(r.differs), r.first, r.other, nil
 }
 
+// Conclude is Same for the end of a collective. failed is why this member could not do its part, or nil. If a member has
+// failed, all members get an error, and the team is broken.
+func (t *Team) Conclude(ctx context.Context, w coll.Words, failed error) (differs int, first coll.Words, err error) {
+	r := record{first: w}
+	if failed != nil {
+		r.fault, r.who = faultOf(failed)
+	}
+	r, err = t.step(ctx, r)
+	if err != nil {
+		return -1, first, err
+	}
+	return int(r.differs), r.first, nil
+}
+
 // Gather gives mine, at most layout.UpperValue bytes, to all members, and passes what some members give to take. w says
-// what is called and with what, as in Same. If members differ, it returns the lowest one that does, and takes nothing.
+// what is called and with what, as in Same. If members differ, it returns what Same does, and takes nothing.
 //
 //   - Deaths: all survivors get a *coll.DeadError if a member dies before all have read.
-func (t *Team) Gather(ctx context.Context, w coll.Words, mine []byte, from []int, take func(member int, data []byte)) (differs int, err error) {
+func (t *Team) Gather(ctx context.Context, w coll.Words, mine []byte, from []int, take func(member int, data []byte)) (differs int, first coll.Words, err error) {
+	if !t.busy.CompareAndSwap(false, true) { // the words of Mine are those of the collective that is under way
+		return -1, first, coll.ErrConcurrent
+	}
+	defer t.busy.Store(false)
 	copy(t.p.Words.Mine[t.id][:], mine)
-	differs, _, _, err = t.Same(ctx, w)
-	if err != nil || differs >= 0 {
-		return differs, err
+	r, err := t.meet(ctx, record{first: w})
+	if err != nil {
+		return -1, first, err
+	}
+	if r.differs >= 0 {
+		return int(r.differs), r.first, nil
 	}
 	data := make([]byte, len(mine))
 	var failed error
@@ -107,8 +128,12 @@ func (t *Team) Gather(ctx context.Context, w coll.Words, mine []byte, from []int
 		}
 		take(i, data)
 	}
-	_, _, _, err = t.Same(ctx, coll.Words{}) // also after a failure: the others wait for this member
-	return -1, errors.Join(failed, err)
+	var end record // also after a failure: the others wait for this member
+	if failed != nil {
+		end.fault, end.who = faultOf(failed)
+	}
+	_, err = t.meet(ctx, end)
+	return -1, r.first, errors.Join(failed, err)
 }
 
 // read reads what a member gives.
@@ -130,11 +155,16 @@ func (t *Team) step(ctx context.Context, mine record) (record, error) {
 		return mine, coll.ErrConcurrent
 	}
 	defer t.busy.Store(false)
+	return t.meet(ctx, mine)
+}
+
+// meet is step for a caller that has set busy.
+func (t *Team) meet(ctx context.Context, mine record) (record, error) {
 	if err := t.refusal(); err != nil {
 		return mine, err
 	}
 	mine.member, mine.differs = int32(t.me), -1
-	if mine.status == statusOK {
+	if mine.status == statusOK && mine.fault == noFault {
 		mine.who = -1
 	}
 	err := coll.ReduceValue(ctx, t.part, &mine, foldAll)

@@ -11,12 +11,18 @@ func TestMain(m *testing.M) { exampletest.Main(m, main) }
 
 // If there are enough PEs, one is killed, and the others finish without it.
 func TestMixed(t *testing.T) {
-	exampletest.Run(t, func(n int) (string, int) {
+	exampletest.RunOnOneNode(t, func(n int) (string, int) {
 		if n < 3 {
 			return expected(n, -1), 0
 		}
 		return expected(n, 2), 3
 	})
+}
+
+// On several nodes there are no messages yet, and mpi.Init says so.
+func TestMixedOnNodes(t *testing.T) {
+	exampletest.RunOnNodes(t, `09-mixed: PE \d: mpi.Init: package mpi does not reach other nodes yet: the job has \d nodes`,
+		func(int) (string, int) { return "", 1 })
 }
 
 // Any PE may be killed, even the one that has the counter.

@@ -9,6 +9,7 @@ import (
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
 	"github.com/goshmem/goshmem/transport"
+	"github.com/goshmem/goshmem/transport/tcp"
 )
 
 // Config says what an agent serves.
@@ -19,6 +20,8 @@ type Config struct {
 	Segments    *symheap.Map // of the node's PEs, each with a layout.Wire
 	Page        *layout.AgentPage
 	Transport   transport.Transport // which the caller closes
+	// Express is the Transport if it serves express sockets. Nil: there are none.
+	Express *tcp.Transport
 	// Expedited says that membarrier works here. Otherwise the caller has set BellAsk in the bells of the agent and of all
 	// PEs.
 	Expedited bool
@@ -55,6 +58,7 @@ type Agent struct {
 	events   []transport.Event // of the pass
 	parts    [][]byte          // of a post
 	frame    stream.Frame      // that is being posted
+	express  *expressDesk      // nil: there are no express sockets
 }
 
 // retry says when a lane that is broken is opened again.
@@ -88,6 +92,9 @@ func New(cfg Config) (*Agent, error) {
 		a.sources[i].wire = cfg.Segments.Wire(layout.Local(i))
 		a.sender.StartPE(layout.Local(i), cfg.Incarnation)
 	}
+	if cfg.Express != nil {
+		a.startExpress(cfg.Express)
+	}
 	return a, nil
 }
 
@@ -97,11 +104,14 @@ func Run(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	return a.run()
+	return a.Run()
 }
 
-// run is Run for an agent that is there.
-func (a *Agent) run() error {
+// Run serves until Orders, or the transport, returns an error.
+func (a *Agent) Run() error {
+	if a.express != nil {
+		defer a.express.close()
+	}
 	for {
 		if err := a.pass(); err != nil {
 			return err
@@ -186,13 +196,17 @@ func (a *Agent) postAll() (posted bool, err error) {
 	for {
 		node, ok := a.sender.Turn()
 		if !ok {
-			return posted, nil
+			break
 		}
 		some, err := a.pump(node, transport.Out, a.sender)
 		if posted = posted || some; err != nil {
 			return posted, err
 		}
 	}
+	if f := a.sender.Fault(); f != nil {
+		a.accuse(f.Local, "%w", f.Err)
+	}
+	return posted, nil
 }
 
 // The times after which a lane that is broken is opened again.
@@ -240,6 +254,9 @@ func (a *Agent) DropPE(node int, local layout.Local) {
 	case node != a.cfg.Node:
 		if node >= 0 && node < a.cfg.Nodes {
 			a.receiver.DropPE(node, local, a.cfg.Incarnation)
+			if a.express != nil {
+				a.express.dropPE(node, local)
+			}
 		}
 	case int(local) < len(a.sources):
 		a.memory.dead[local] = true
@@ -254,6 +271,9 @@ func (a *Agent) DropNode(node int) {
 	}
 	a.sender.DropNode(node)
 	a.receiver.DropNode(node)
+	if a.express != nil {
+		a.express.dropNode(node)
+	}
 	a.release(node)
 	for _, lane := range []transport.Lane{transport.Out, transport.In} {
 		a.cfg.Transport.Cut(node, lane, errLost)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -269,6 +270,61 @@ func TestCutConnections(t *testing.T) {
 		if got := atomic.LoadUint64(node.at(0, 4096)); got != 2*rounds {
 			t.Errorf("node %d: the counter is %d, want %d", node.index, got, 2*rounds)
 		}
+	}
+}
+
+// Puts from the heap arrive, whatever their size, in their order among other records, although connections are cut all the
+// time: their data is sent again from the heap.
+func TestPutFromHeap(t *testing.T) {
+	nodes := startNodes(t, 2)
+	ctx, port := patient(t), nodes[0].ports[1]
+	const most = 3 << 20
+	mine := nodes[0].agent.memory.bytes(1, layout.HeapOffset, most+8)
+	done := make(chan error, 1)
+	go func() {
+		var touched far.Touched
+		for round, n := range []int{16 << 10, 16<<10 - 1, 16<<10 + 5, 4016 * 5, 1<<20 + 3, most, 100_000} {
+			for i := range mine {
+				mine[i] = byte(i*(round+3)) ^ byte(i>>8)
+			}
+			x, err := port.PutNBI(ctx, &touched, 3, layout.HeapOffset, unsafe.Pointer(&mine[0]), n)
+			if v := uint64(round + 1); err == nil { // behind the put, on its last word
+				err = port.Put(ctx, &touched, 3, layout.HeapOffset+uint64(n-8), unsafe.Pointer(&v), 8)
+			}
+			if err == nil {
+				err = port.AwaitSent(ctx, x)
+			}
+			if err == nil {
+				err = port.Quiet(ctx, &touched)
+			}
+			there := nodes[1].agent.memory.bytes(1, layout.HeapOffset, n)
+			switch {
+			case err != nil:
+			case !bytes.Equal(there[:n-8], mine[:n-8]):
+				err = fmt.Errorf("put of %d bytes: other bytes are in the memory of PE 3", n)
+			case !bytes.Equal(there[n-8:], []byte{byte(round + 1), 0, 0, 0, 0, 0, 0, 0}):
+				err = fmt.Errorf("put of %d bytes: the put after it was executed before it", n)
+			}
+			if err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	executed := &nodes[0].segments.Wire(1).Done[layout.ClassOneSided][1]
+	for next := uint64(0); ; {
+		select {
+		case err := <-done:
+			check(t, err)
+			return
+		default:
+		}
+		if n := atomic.LoadUint64(executed); n >= next { // the put gets on between two cuts
+			next = n + 50
+			nodes[1].do(func(a *Agent) { a.cfg.Transport.Cut(0, transport.In, errCut) })
+		}
+		runtime.Gosched()
 	}
 }
 

@@ -9,8 +9,9 @@
 //	waits.go     how long PEs wait for other agents
 //	outbox.go    posts: headers, bodies, and when their memory is free again
 //	execute.go   the records of other nodes
+//	express.go   sockets of single PEs to other nodes
 //
-// The protocol between agents is package stream, which is pure. The words between a PE and its agent are in
+// The protocol between agents is package stream, which is pure, and that of express sockets package express. The words between a PE and its agent are in
 // symheap/layout, with their order.
 //
 // # One thread

@@ -98,6 +98,18 @@ type executor Agent
 
 // Execute executes a record of another node.
 func (x *executor) Execute(source stream.Source, r *record.Record) (record.Status, uint64) {
+	if r.Op == record.OpFetchOnce {
+		return x.repeat(source, r)
+	}
+	status, value := x.perform(r)
+	if status == record.StatusBad {
+		(*Agent)(x).log(fmt.Errorf("PE %d of node %d: %w", source.Local, source.Node, x.memory.limits.Check(r)))
+	}
+	return status, value
+}
+
+// perform executes a record that the limits pass and whose target is alive.
+func (x *executor) perform(r *record.Record) (record.Status, uint64) {
 	m := x.memory
 	if m.limits.IsWordPut(r) {
 		if m.dead[r.Local] {
@@ -106,14 +118,14 @@ func (x *executor) Execute(source stream.Source, r *record.Record) (record.Statu
 		m.putWord(r)
 		return record.StatusOK, 0
 	}
-	if err := m.limits.Check(r); err != nil {
-		(*Agent)(x).log(fmt.Errorf("PE %d of node %d: %w", source.Local, source.Node, err))
+	switch {
+	case m.limits.Check(r) != nil:
 		return record.StatusBad, 0
-	}
-	if m.dead[r.Local] {
+	case m.dead[r.Local]:
 		return record.StatusDead, 0
+	default:
+		return record.StatusOK, m.execute(r)
 	}
-	return record.StatusOK, m.execute(r)
 }
 
 // accuse drops a PE of this node whose words are not what a PE writes.

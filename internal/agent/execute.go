@@ -74,7 +74,7 @@ func (m *memory) execute(r *record.Record) (value uint64) {
 	case record.OpPutStrided:
 		m.scatter(pe, r)
 		m.touch(pe)
-	case record.OpAtomic, record.OpAtomicFetch:
+	case record.OpAtomic, record.OpAtomicFetch, record.OpFetchOnce:
 		value = update(m.at(pe, r.Offset), r)
 		m.ringOne(pe)
 	case record.OpSignal:

@@ -10,6 +10,7 @@ import (
 
 	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/wait"
+	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
 	"github.com/goshmem/goshmem/transport/tcp"
@@ -35,6 +36,7 @@ type testNode struct {
 	event     int           // to which PEs write to wake the agent; 0: the transport's
 	deaths    []atomic.Bool // by PE of the job: Dead says so
 	patience  time.Duration // of the agent; 0: no limit
+	plain     bool          // PEs have no express sockets
 	stop      atomic.Bool
 	order     chan func(a *Agent) // what the agent is to do
 	ended     chan error
@@ -113,6 +115,9 @@ func (n *testNode) prepare(t *testing.T, nodes int) {
 		n.event = n.transport.WakeFD()
 	}
 	var err error
+	if !n.plain {
+		cfg.Express = n.transport
+	}
 	n.agent, err = New(cfg)
 	check(t, err)
 	for i := range layout.Local(nearPEs) {
@@ -120,7 +125,7 @@ func (n *testNode) prepare(t *testing.T, nodes int) {
 		p, err := far.New(far.Config{
 			Wire: n.segments.Wire(i), Base: n.segments.Segment(i), Size: n.segments.Size(), Agent: &n.page.Bell, Event: n.event,
 			Operations: &n.page.Traffic[i].Operations,
-			Waiter:     w, Nodes: nodes, Home: func(pe layout.PE) (int, layout.Local) { return int(pe) / nearPEs, layout.Local(pe) % nearPEs },
+			Waiter:     w, Nodes: nodes, Line: n.newLine(t, i), PE: layout.PE(n.index*nearPEs + int(i)), Incarnation: 1, Home: func(pe layout.PE) (int, layout.Local) { return int(pe) / nearPEs, layout.Local(pe) % nearPEs },
 			Dead: func(pe layout.PE) error {
 				if n.deaths[pe].Load() {
 					return errors.New("dead by the test's word")
@@ -133,19 +138,38 @@ func (n *testNode) prepare(t *testing.T, nodes int) {
 	}
 }
 
+// newLine returns the PE's end of a line to the agent; 0: it has none.
+func (n *testNode) newLine(t *testing.T, pe layout.Local) int {
+	t.Helper()
+	if n.plain {
+		return 0
+	}
+	here, there, err := xunix.PacketPair()
+	check(t, err)
+	fd, err := xunix.KeepFD(int(there.Fd()))
+	check(t, err)
+	check(t, n.agent.SetLine(pe, fd))
+	check(t, there.Close())
+	t.Cleanup(func() { check(t, here.Close()) })
+	return int(here.Fd())
+}
+
 // run runs the agent until the end of the test.
 func (n *testNode) run(t *testing.T, nodes int) {
 	t.Helper()
 	n.prepare(t, nodes)
 	go func() {
 		runtime.LockOSThread()
-		n.ended <- n.agent.run()
+		n.ended <- n.agent.Run()
 	}()
 	t.Cleanup(func() {
 		n.stop.Store(true)
 		n.transport.Wake()
 		if err := <-n.ended; !errors.Is(err, errStopped) {
 			t.Errorf("agent of node %d: %v", n.index, err)
+		}
+		for _, p := range n.ports {
+			p.Close()
 		}
 		check(t, n.transport.Close())
 	})

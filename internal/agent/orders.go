@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"syscall"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/wire"
@@ -28,7 +27,7 @@ func serveNode(line *os.File, cfg Config, key [32]byte, listen netip.AddrPort) e
 	}
 	defer func() { _ = t.Close() }() // the process ends
 	o := &orders{line: line, transport: t, packet: make([]byte, wire.AgentPacket)}
-	cfg.Transport, cfg.Orders, cfg.Fault = t, o.take, o.reportFault
+	cfg.Transport, cfg.Express, cfg.Orders, cfg.Fault = t, t, o.take, o.reportFault
 	cfg.Log = (&brief{to: os.Stderr, node: cfg.Node}).log
 	a, err := New(cfg)
 	if err != nil {
@@ -36,12 +35,12 @@ func serveNode(line *os.File, cfg Config, key [32]byte, listen netip.AddrPort) e
 	}
 	ready := wire.AgentReady{Addr: t.Addrs()[0].String()}
 	if err := xunix.SendFDs(line, ready.Append(nil), []int{t.WakeFD()}); err != nil {
-		return err
+		return ofLine(err)
 	}
 	if err := t.Watch(int(line.Fd())); err != nil {
 		return err
 	}
-	return a.run()
+	return a.Run()
 }
 
 // orders takes what the daemon says while the agent runs.
@@ -51,21 +50,21 @@ type orders struct {
 	packet    []byte
 }
 
-// take carries out the orders that have come. It returns io.EOF when the daemon has ended. A PE's record wakes the agent,
-// too: it must not wait for a look at the line.
+// take carries out the orders that have come. It returns errDaemonEnded when the daemon has ended. A PE's record wakes the
+// agent, too: it must not wait for a look at the line.
 func (o *orders) take(a *Agent) error {
 	if !o.transport.Watched() {
 		return nil
 	}
 	for {
-		n, err := xunix.RecvAtOnce(o.line, o.packet)
+		n, fd, err := xunix.RecvPacketFD(int(o.line.Fd()), o.packet)
 		switch {
-		case errors.Is(err, syscall.EAGAIN):
+		case errors.Is(err, xunix.ErrAgain):
 			return nil
 		case err != nil:
-			return err
+			return ofLine(err)
 		}
-		if err := o.carryOut(a, o.packet[:n]); err != nil {
+		if err := o.carryOut(a, o.packet[:n], fd); err != nil {
 			return err
 		}
 	}
@@ -79,8 +78,18 @@ func (o *orders) reportFault(pe layout.Local, err error) {
 	}
 }
 
-// carryOut carries out one order.
-func (o *orders) carryOut(a *Agent, packet []byte) error {
+// carryOut carries out one order, which comes with a descriptor if fd is not negative.
+func (o *orders) carryOut(a *Agent, packet []byte, fd int) error {
+	if wire.AgentMessageOf(packet) == wire.AgentMessageLine && fd >= 0 {
+		var m wire.AgentLine
+		if err := m.Parse(packet); err != nil {
+			return err
+		}
+		return a.SetLine(layout.Local(m.PE), fd)
+	}
+	if fd >= 0 {
+		xunix.CloseSocket(fd)
+	}
 	switch kind := wire.AgentMessageOf(packet); kind {
 	case wire.AgentMessagePeers:
 		var m wire.AgentPeers
@@ -102,7 +111,7 @@ func (o *orders) carryOut(a *Agent, packet []byte) error {
 			return nil
 		}
 		answer := wire.AgentDropped{Number: m.Number}
-		return xunix.SendAtOnce(o.line, answer.Append(nil)) // the daemon reads at once, unless it is about to end
+		return ofLine(xunix.SendAtOnce(o.line, answer.Append(nil))) // the daemon reads at once, unless it is about to end
 	default:
 		return fmt.Errorf("order %d of the daemon, want %d or %d", kind, wire.AgentMessagePeers, wire.AgentMessageDrop)
 	}

@@ -15,7 +15,7 @@ const (
 )
 
 // outbox is what is posted on a lane and not yet sent. It holds the headers of frames, and small bodies, until the kernel has
-// them. Larger bodies are sent from where they are.
+// them. Larger bodies are sent from where they are, as is the data of answers and of puts from the heap.
 type outbox struct {
 	ring  ring
 	posts []posted // those before first are sent
@@ -71,21 +71,26 @@ func (a *Agent) gather(box *outbox, node int, from framer) (p posted, more bool)
 	f := &a.frame
 	for len(a.parts) < mostParts && from.Next(node, f) {
 		body := f.Body
-		copied := len(body) // bytes behind the header
-		if f.Kind == stream.KindData {
+		lead, copied := 0, len(body) // bytes behind the header
+		reads := f.Read.Length > 0
+		if reads {
 			copied = int(f.Read.Length)
 			if copied > smallBytes && !f.Read.Strided {
 				body = a.memory.bytes(f.Read.Local, f.Read.Offset, copied)
+			}
+			if f.Kind == stream.KindRecords {
+				lead = len(f.Lead)
 			}
 		}
 		if len(body) > smallBytes {
 			copied = 0
 		}
-		room := box.ring.alloc(stream.HeaderSize + copied)
+		room := box.ring.alloc(stream.HeaderSize + lead + copied)
 		f.Append(room[:0])
-		switch rest := room[stream.HeaderSize:]; {
+		copy(room[stream.HeaderSize:], f.Lead[:lead])
+		switch rest := room[stream.HeaderSize+lead:]; {
 		case copied == 0:
-		case f.Kind != stream.KindData:
+		case !reads:
 			copy(rest, body)
 		case f.Read.Strided:
 			a.memory.gather(rest, &f.Read)

@@ -4,15 +4,20 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/internal/agent/record"
+	"github.com/goshmem/goshmem/internal/agent/stream"
 	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -174,19 +179,40 @@ func TestOrders(t *testing.T) {
 		"address": &wire.AgentPeers{Addrs: []string{"", "nowhere"}},
 		"kind":    &wire.AgentReady{},
 	} {
-		if err := o.carryOut(a, m.Append(nil)); err == nil {
+		if err := o.carryOut(a, m.Append(nil), -1); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
 	for _, m := range []wire.AgentDrop{{Node: 7, PE: 0}, {Node: -1, PE: -1}, {Node: 0, PE: 1 << 20}, {Node: 1, PE: 1 << 20}, {Node: 0, PE: -1}} {
-		check(t, o.carryOut(a, m.Append(nil)))
+		check(t, o.carryOut(a, m.Append(nil), -1))
 	}
 	if a.sources[0].dead || a.memory.dead[0] {
 		t.Error("PE 0 is dropped, which nobody has asked for")
 	}
 	drop := wire.AgentDrop{Node: 0, PE: 1}
-	check(t, o.carryOut(a, drop.Append(nil)))
+	check(t, o.carryOut(a, drop.Append(nil), -1))
 	if !a.sources[1].dead || !a.memory.dead[1] {
 		t.Error("PE 1 is not dropped")
+	}
+}
+
+// An agent ends without a word if its daemon has ended, and only then: the end of another agent's socket is no reason.
+func TestVerdict(t *testing.T) {
+	here, there, err := xunix.PacketPair()
+	check(t, err)
+	check(t, there.Close())
+	defer func() { _ = here.Close() }()
+	o := &orders{line: here, packet: make([]byte, wire.AgentPacket)}
+	if err := o.take(nil); err == nil || verdict(err) != nil {
+		t.Errorf("after the end of the daemon: %v, %v, want an error that is no news", err, verdict(err))
+	}
+	a := &Agent{retries: []retry{{}, {err: fmt.Errorf("the other end has closed it: %w", io.EOF)}}}
+	a.waits = waits{limit: time.Nanosecond, nodes: []nodeWait{{}, {waiting: true}}}
+	a.sender = stream.NewSender(stream.SenderConfig{Near: 1, Nodes: 2})
+	body := record.AppendPut(nil, 0, 0, []byte{1})
+	check(t, a.sender.Add(&stream.Block{Node: 1, Body: body}))
+	err = a.checkWaits(time.Now())
+	if !errors.Is(err, io.EOF) || verdict(err) == nil {
+		t.Errorf("after the end of a connection with another agent: %v, %v, want an error that is told", err, verdict(err))
 	}
 }

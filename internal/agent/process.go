@@ -29,9 +29,25 @@ func RunProcess() error {
 	if err != nil {
 		return fmt.Errorf("oshrun starts its agents itself: %w", err)
 	}
-	err = serve(line)
-	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-		return nil // the daemon has ended
+	return verdict(serve(line))
+}
+
+// errDaemonEnded is why an agent ends in order.
+var errDaemonEnded = errors.New("the daemon has ended")
+
+// verdict returns what an agent that has ended has to say; nil: its daemon has ended.
+func verdict(err error) error {
+	if errors.Is(err, errDaemonEnded) {
+		return nil
+	}
+	return err
+}
+
+// ofLine marks an error of the socket to the daemon that says that the daemon has ended. Other agents' sockets have the same
+// errors, and mean something else.
+func ofLine(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
+		return fmt.Errorf("%w: %w", errDaemonEnded, err)
 	}
 	return err
 }
@@ -60,6 +76,7 @@ func reportFailure(line *os.File, err error) error {
 // receiveSetup receives what the agent serves, and maps it.
 func receiveSetup(line *os.File) (cfg Config, key [32]byte, listen netip.AddrPort, err error) {
 	packet, fds, err := xunix.RecvFDs(line, wire.AgentPacket, 1)
+	err = ofLine(err)
 	defer func() { xunix.CloseFDs(fds) }()
 	var setup wire.AgentSetup
 	if err == nil {
@@ -90,7 +107,7 @@ func receiveSegments(line *os.File, setup *wire.AgentSetup) (*symheap.Map, error
 	for next := 0; next < setup.Near; {
 		packet, fds, err := xunix.RecvFDs(line, wire.AgentPacket, wire.MaxSegments)
 		if err != nil {
-			return nil, err
+			return nil, ofLine(err)
 		}
 		next, err = attachSegments(segments, setup, next, packet, fds)
 		xunix.CloseFDs(fds)

@@ -140,5 +140,8 @@ func (a *Agent) dropSource(pe layout.Local) {
 	if s := &a.sources[pe]; !s.dead {
 		s.dead = true
 		a.sender.DropPE(pe)
+		if a.express != nil {
+			a.express.closeLine(pe)
+		}
 	}
 }

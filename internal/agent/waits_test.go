@@ -52,7 +52,7 @@ func (n *testNode) expectEnd(t *testing.T, want string) {
 	ended, began := make(chan error, 1), time.Now()
 	go func() {
 		runtime.LockOSThread()
-		ended <- n.agent.run()
+		ended <- n.agent.Run()
 	}()
 	select {
 	case err := <-ended:

@@ -317,7 +317,11 @@ func newAgent() *cobra.Command {
 		Short:  "carry one-sided operations to other nodes for the daemon that starts this command",
 		Args:   cobra.NoArgs,
 		Hidden: true,
-		RunE:   func(*cobra.Command, []string) error { return daemonFailed(agent.RunProcess()) },
+		RunE: func(*cobra.Command, []string) error {
+			mortal := outlivePipes() // its messages go by the launch agent of the node, which may have ended
+			defer mortal()
+			return daemonFailed(agent.RunProcess())
+		},
 	}
 }
 
@@ -330,6 +334,8 @@ func newDaemon() *cobra.Command {
 		Args:   cobra.NoArgs,
 		Hidden: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			mortal := outlivePipes() // the launch agent, which reads its messages, may end before it
+			defer mortal()
 			if network {
 				return daemonFailed(nodes.HoldNetwork())
 			}

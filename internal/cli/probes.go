@@ -110,7 +110,7 @@ func tryHugePages() finding {
 	state := chosen(shared)
 	value := fmt.Sprintf("enabled: %s, shmem_enabled: %s", chosen(own), state)
 	switch state {
-	case "always", "within_size", "force":
+	case "always", "within_size", "force", "advise": // heaps are advised
 		return fine("%s", value)
 	}
 	return noted(value, fmt.Sprintf("heaps are in pages of %d KiB; as root: echo within_size >%sshmem_enabled", xunix.PageSize()>>10, dir))

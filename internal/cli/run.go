@@ -110,12 +110,8 @@ func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error 
 		}
 	}
 	defer signal.Stop(signals)
-	// When the reader of the output is gone, SIGPIPE would end this process. It does not
-	// while the process receives the signal: the write fails instead, and the job is
-	// ended in order. Ignoring the signal would do the same, and PEs would inherit that.
-	pipes := make(chan os.Signal, 1)
-	signal.Notify(pipes, syscall.SIGPIPE)
-	defer signal.Stop(pipes)
+	mortal := outlivePipes() // the job is ended in order
+	defer mortal()
 	o.Signals, o.OwnsChildren = signals, true
 	if o.Log, err = logger(f.verbose, hasColors(o.Stderr, os.Getenv("NO_COLOR"))); err != nil {
 		return err
@@ -125,6 +121,16 @@ func (f *runFlags) run(cmd *cobra.Command, args []string, stdin *os.File) error 
 		return err
 	}
 	return &statusError{status: status}
+}
+
+// outlivePipes keeps this process alive when the reader of its output or of its messages is gone. SIGPIPE would end it without
+// a word. It does not while the process receives the signal: the write fails instead. Ignoring the signal would do the same,
+// and PEs would inherit that. The function that it returns
+// ends this.
+func outlivePipes() (mortal func()) {
+	pipes := make(chan os.Signal, 1)
+	signal.Notify(pipes, syscall.SIGPIPE)
+	return func() { signal.Stop(pipes) }
 }
 
 // noneEmpty refuses flags that are given without a value: an empty variable of

@@ -64,14 +64,13 @@ type nodeAgent struct {
 	lent  bool       // a PE has its descriptors
 	lack  error      // why there is no agent; nil: there is one, or the job has one node
 
-	queue  sync.Mutex       // held for no call that waits: callers may hold the lock of the table
-	deaths []wire.AgentDrop // of which the agent is still to be told
+	queue     sync.Mutex               // held for no call that waits: callers may hold the lock of the table
+	deaths    []wire.AgentDrop         // of which the agent is still to be told
+	asked     uint64                   // the number of the last question
+	questions map[uint64]chan struct{} // by number: those without an answer
 
 	hungAfter time.Duration // how long the agent may take to answer
 	hung      sync.Once     // it is killed because it has taken longer
-	drops     sync.Mutex    // held from a question to its answer
-	asked     uint64        // the number of the last question
-	dropped   chan uint64
 
 	page, event *os.File   // the agent's page, and its event descriptor
 	told        sync.Mutex // held while a packet is sent that may have to wait
@@ -208,6 +207,7 @@ func (a *nodeAgent) start(j *localJob) (addr string, err error) {
 		return "", fmt.Errorf("start of the agent: %w", a.explain(err))
 	}
 	go a.hear(j)
+	go a.attend()
 	return addr, nil
 }
 
@@ -262,6 +262,21 @@ func (a *nodeAgent) lend() (fds []int, lack error) {
 	}
 	a.lent = true
 	return []int{int(a.page.Fd()), int(a.event.Fd())}, nil
+}
+
+// giveLine makes a line between a PE of the first job and the agent (package wire), and returns the PE's end, which the
+// caller closes.
+func (a *nodeAgent) giveLine(local int) (*os.File, error) {
+	here, there, err := xunix.PacketPair()
+	if err != nil {
+		return nil, fmt.Errorf("line of a PE to its agent: %w", err)
+	}
+	message := wire.AgentLine{PE: local}
+	err = a.tell(message.Append(nil), time.Now().Add(a.hungAfter), int(there.Fd()))
+	if err = errors.Join(err, there.Close()); err != nil {
+		return nil, errors.Join(err, here.Close())
+	}
+	return here, nil
 }
 
 // kill kills the process, if it was started.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -51,11 +52,29 @@ func playAgent(mode string) error {
 		if m.Parse(packet) != nil || m.Number == 0 {
 			continue
 		}
+		if gate, held := strings.CutPrefix(mode, "held "); held && m.Node >= 0 {
+			if err := awaitGate(gate); err != nil {
+				return err
+			}
+		}
 		answer := wire.AgentDropped{Number: m.Number}
 		if err := xunix.SendFDs(line, answer.Append(nil), nil); err != nil {
 			return err
 		}
 	}
+}
+
+// awaitGate says by a file that somebody waits for another file, and returns when that is there.
+func awaitGate(gate string) error {
+	if err := os.WriteFile(gate+".asked", nil, 0o600); err != nil {
+		return err
+	}
+	for began := time.Now(); time.Since(began) < deadline; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(gate); err == nil {
+			return nil
+		}
+	}
+	return errors.New("the gate stays closed")
 }
 
 // byAgent gives a step an agent that is this test program.
@@ -276,6 +295,95 @@ func TestAgentHearsOfNearDeath(t *testing.T) {
 	}
 	if want := (wire.AgentDrop{Node: 1, PE: 1}); err != nil || m != want || len(a.deaths) > 0 {
 		t.Errorf("the agent is told %+v, %v, want %+v", m, err, want)
+	}
+}
+
+// The page, the launcher and PMIx clients hear of the death of a near PE when the agent has answered that nothing of it has an
+// effect any more, and not before. What happens to other PEs meanwhile comes afterwards.
+func TestNearDeathWaitsForAgent(t *testing.T) {
+	gate := filepath.Join(t.TempDir(), "gate")
+	c := startCluster(t, []App{shell(3, "sleep 1000")}, []int{0, 0, 1}, byAgent("held "+gate))
+	c.launch()
+	s := c.steps[0]
+	if _, lack := s.agent.lend(); lack != nil {
+		t.Fatal(lack)
+	}
+	j := s.table.job(0)
+	view, err := failure.Attach(int(j.memory.page.File().Fd()), j.key, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kill(t, s.PID(ID{PE: 1}), syscall.SIGKILL)
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(gate + ".asked"); err == nil {
+			break
+		}
+		if time.Since(began) > deadline {
+			t.Fatal("the agent is not told of the death")
+		}
+	}
+	kill(t, s.PID(ID{PE: 0}), syscall.SIGKILL)
+	if epoch := view.Epoch(); epoch != 0 {
+		t.Errorf("epoch %d before the agent has answered", epoch)
+	}
+	select {
+	case e := <-s.Events():
+		t.Errorf("event %+v before the agent has answered", e)
+	default:
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for i, pe := range []int{1, 0} {
+		e := nextFailure(t, s)
+		if f, ok := view.Failure(pe); e.PE != pe || !ok || f.Epoch != uint64(i+1) {
+			t.Errorf("event %+v, the page has %+v, want PE %d in epoch %d", e, f, pe, i+1)
+		}
+	}
+}
+
+// nextFailure returns the next event of kind Failed.
+func nextFailure(t *testing.T, s *Step) Event {
+	t.Helper()
+	for {
+		if e := receive(t, "event", s.Events()); e.Kind == Failed {
+			return e
+		}
+	}
+}
+
+// If the agent is hung, it is killed, and then the page tells of the death of a near PE.
+func TestNearDeathWithHungAgent(t *testing.T) {
+	c := startCluster(t, []App{shell(2, "sleep 1000")}, []int{0, 1}, byAgent("deaf"))
+	c.launch()
+	s := c.steps[0]
+	s.agent.hungAfter = 100 * time.Millisecond
+	if _, lack := s.agent.lend(); lack != nil {
+		t.Fatal(lack)
+	}
+	kill(t, s.PID(ID{}), syscall.SIGKILL)
+	if e := nextFailure(t, s); e.PE != 0 || e.End.Signal != int(syscall.SIGKILL) {
+		t.Errorf("event %+v, want the end of PE 0 by SIGKILL", e)
+	}
+	receive(t, "end of the agent", s.agent.ended)
+}
+
+// An agent that does not answer is killed also if nobody has died.
+func TestHungAgentIsFound(t *testing.T) {
+	c := startCluster(t, []App{shell(2, "sleep 1000")}, []int{0, 1}, byAgent("serves"))
+	c.launch()
+	s := c.steps[1]
+	s.agent.hungAfter = 100 * time.Millisecond
+	if _, lack := s.agent.lend(); lack != nil {
+		t.Fatal(lack)
+	}
+	kill(t, s.agent.process().pid, syscall.SIGSTOP)
+	if got := receive(t, "notice", c.said); !strings.Contains(got, "host1: the agent of the node has not answered within 100ms, and is killed") {
+		t.Errorf("the user is told %q", got)
+	}
+	receive(t, "end of the agent", s.agent.ended)
+	if e := nextFailure(t, s); e.PE != 1 {
+		t.Errorf("event %+v, want the end of PE 1", e)
 	}
 }
 

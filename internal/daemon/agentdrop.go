@@ -14,8 +14,8 @@ import (
 // Deaths and losses, as the agent of the node is told of them. It hears of them before the failure page tells PEs.
 
 // tell sends the agent a message, at the latest by the deadline. An agent that does not take it until then is hung, and
-// killed. One that has ended needs no message.
-func (a *nodeAgent) tell(packet []byte, deadline time.Time) error {
+// killed. One that has ended needs no message. The descriptors go with it.
+func (a *nodeAgent) tell(packet []byte, deadline time.Time, fds ...int) error {
 	a.told.Lock()
 	defer a.told.Unlock()
 	if runs, _ := a.isServing(); !runs {
@@ -23,7 +23,7 @@ func (a *nodeAgent) tell(packet []byte, deadline time.Time) error {
 	}
 	err := a.line.SetWriteDeadline(deadline)
 	if err == nil {
-		err = xunix.SendFDs(a.line, packet, nil)
+		err = xunix.SendFDs(a.line, packet, fds)
 	}
 	switch {
 	case err == nil, errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.ECONNRESET), errors.Is(err, os.ErrClosed):
@@ -34,8 +34,12 @@ func (a *nodeAgent) tell(packet []byte, deadline time.Time) error {
 	return fmt.Errorf("message to the agent: %w", err)
 }
 
-// hungAfter is how long an agent may take to answer. One that takes longer is hung: it is killed.
-const hungAfter = 10 * time.Second
+const (
+	// hungAfter is how long an agent may take to answer. One that takes longer is hung: it is killed.
+	hungAfter = 10 * time.Second
+	// attendEvery is how often the agent is asked whether it answers.
+	attendEvery = time.Second
+)
 
 // killHung kills an agent that is hung.
 func (a *nodeAgent) killHung() {
@@ -46,18 +50,35 @@ func (a *nodeAgent) killHung() {
 }
 
 // noteDeath tells the agent that a PE of the first job is dead. It does not wait, so a caller may hold the lock of the
-// table: if the agent's socket is full, tellDeaths tells it.
-func (a *nodeAgent) noteDeath(j *localJob, pe int) {
-	if runs, _ := a.isServing(); !runs || j.number != 0 {
-		return
+// table: if the agent's socket is full, tellDeaths tells it. The page is written once answered is closed, see await. It is nil
+// if there is nothing to wait for: no PE of this node has the agent's descriptors, so the dead one has used none.
+func (a *nodeAgent) noteDeath(j *localJob, pe int) (answered <-chan struct{}) {
+	runs, lent := a.isServing()
+	if !runs || j.number != 0 {
+		return nil
 	}
 	drop := a.dropOf(j, pe)
 	a.queue.Lock()
 	defer a.queue.Unlock()
-	if len(a.deaths) == 0 && xunix.SendAtOnce(a.line, drop.Append(nil)) == nil {
-		return
+	if lent {
+		drop.Number, answered = a.ask()
 	}
-	a.deaths = append(a.deaths, drop)
+	if len(a.deaths) > 0 || xunix.SendAtOnce(a.line, drop.Append(nil)) != nil {
+		a.deaths = append(a.deaths, drop)
+	}
+	return answered
+}
+
+// ask returns the number of a new question, and a channel that is closed when the agent has answered. The caller holds
+// nodeAgent.queue.
+func (a *nodeAgent) ask() (number uint64, answered <-chan struct{}) {
+	if a.questions == nil {
+		a.questions = map[uint64]chan struct{}{}
+	}
+	a.asked++
+	c := make(chan struct{})
+	a.questions[a.asked] = c
+	return a.asked, c
 }
 
 // dropOf returns the message that a PE is dead.
@@ -105,11 +126,11 @@ func (a *nodeAgent) dropFar(j *localJob, f *FarFailure) {
 	if len(drops) == 0 {
 		return
 	}
-	a.drops.Lock()
-	defer a.drops.Unlock()
+	var answered <-chan struct{}
 	if lent {
-		a.asked++
-		drops[len(drops)-1].Number = a.asked // the agent takes them in their order
+		a.queue.Lock()
+		drops[len(drops)-1].Number, answered = a.ask() // the agent takes them in their order
+		a.queue.Unlock()
 	}
 	deadline := time.Now().Add(a.hungAfter)
 	for i := range drops {
@@ -118,29 +139,66 @@ func (a *nodeAgent) dropFar(j *localJob, f *FarFailure) {
 			return
 		}
 	}
-	if lent {
-		a.awaitDropped(deadline)
-	}
+	a.await(answered)
 }
 
-// awaitDropped waits for the answer to the last question. An agent that does not give it by the deadline is killed.
-func (a *nodeAgent) awaitDropped(deadline time.Time) {
-	late := time.NewTimer(time.Until(deadline))
-	defer late.Stop()
-	for {
+// hungTicks is in how many steps the patience with an agent passes. This process may be stopped, too, or have no processor: that
+// takes one step, and is not the agent's fault.
+const hungTicks = 20
+
+// await waits for an answer, or the end of the agent. An agent that does not answer within hungAfter is killed. There is nothing
+// to wait for if answered is nil.
+func (a *nodeAgent) await(answered <-chan struct{}) {
+	if answered == nil {
+		return
+	}
+	step := time.NewTicker(a.hungAfter / hungTicks)
+	defer step.Stop()
+	for range hungTicks {
 		select {
-		case n := <-a.dropped:
-			if n == a.asked {
-				return
-			}
+		case <-answered:
+			return
 		case <-a.ended:
 			return
 		case <-a.closed:
 			return
-		case <-late.C:
-			a.killHung()
+		case <-step.C:
+		}
+	}
+	a.killHung()
+	within(time.Now().Add(explainWithin), func() { // until it has no effect any more
+		select {
+		case <-a.ended:
+		case <-a.closed:
+		}
+	})
+}
+
+// attend asks the agent now and then whether it answers, once a PE has its descriptors. Otherwise an agent that is hung would take
+// all nodes but its own: PEs wait for it, and after AgentCommand.Patience their agents end.
+func (a *nodeAgent) attend() {
+	turn := time.NewTicker(attendEvery)
+	defer turn.Stop()
+	for {
+		select {
+		case <-a.ended:
+			return
+		case <-a.closed:
+			return
+		case <-turn.C:
+		}
+		if _, lent := a.isServing(); !lent {
+			continue
+		}
+		a.queue.Lock()
+		number, answered := a.ask()
+		a.queue.Unlock()
+		question := wire.AgentDrop{Number: number, Node: -1, PE: -1}
+		if err := a.tell(question.Append(nil), time.Now().Add(a.hungAfter)); err != nil {
+			a.logger.Error().Err(err).Msg("agent")
 			return
 		}
+		a.await(answered)
 	}
 }
 
@@ -151,8 +209,10 @@ func (a *nodeAgent) takeDropped(packet []byte) {
 		a.logger.Error().Err(err).Msg("word of the agent")
 		return
 	}
-	select {
-	case a.dropped <- m.Number:
-	default: // nobody waits for so many
+	a.queue.Lock()
+	defer a.queue.Unlock()
+	if c := a.questions[m.Number]; c != nil {
+		delete(a.questions, m.Number)
+		close(c)
 	}
 }

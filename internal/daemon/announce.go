@@ -15,7 +15,8 @@ import (
 // Deliver passes the queue on, without the lock of the table. One caller at a time delivers, always the oldest
 // announcement first, so the order of the queue is the order in which everybody hears. A caller that finds another one
 // delivering leaves its announcements to that one: it looks at the queue again, under the lock of the queue, before it
-// stops. So nothing stays in the queue when the last deliver has returned.
+// stops. So nothing stays in the queue when the last deliver has returned. An announcement that has to wait for something, and what
+// is behind it, stays: who makes that happen calls deliver afterwards.
 type announcer struct {
 	servers *servers
 	mailbox *Mailbox
@@ -35,6 +36,21 @@ type announcement struct {
 	end     ending.End // how it has ended
 	withOut bool       // the event says how much the PE has written: Event.Written
 	far     *farNews   // a failure on other nodes, for the servers; nil: none
+
+	after <-chan struct{} // nobody is told before it is closed; nil: it need not be
+}
+
+// waits says whether it is too early to tell anybody.
+func (x *announcement) waits() bool {
+	if x.after == nil {
+		return false
+	}
+	select {
+	case <-x.after:
+		return false
+	default:
+		return true
+	}
 }
 
 // append queues an announcement. The caller holds the lock of the table if the announcement is about a PE.
@@ -55,14 +71,16 @@ func (a *announcer) deliver() {
 		return
 	}
 	a.delivering = true
-	for len(a.queue) > 0 {
+	for len(a.queue) > 0 && !a.queue[0].waits() {
 		next := a.queue[0]
 		a.queue = a.queue[1:]
 		a.mu.Unlock()
 		a.announce(next)
 		a.mu.Lock()
 	}
-	a.queue, a.delivering = nil, false
+	if a.delivering = false; len(a.queue) == 0 {
+		a.queue = nil
+	}
 }
 
 // announce tells everybody about one thing.

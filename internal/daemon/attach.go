@@ -215,7 +215,14 @@ func (a *attachService) sendSegments(line *orderLine, p *localPE, req wire.Attac
 	var lack string
 	if page {
 		fds = append(fds, int(files.page.Fd()))
-		agent, lack = a.lendAgent(p.job)
+		if agent, lack = a.lendAgent(p.job); len(agent) > 0 {
+			line, err := a.agent.giveLine(p.id.PE - p.job.near[0])
+			if err != nil {
+				return false, err
+			}
+			defer func() { _ = line.Close() }() // the PE has it
+			agent = append(agent, int(line.Fd()))
+		}
 		fds = append(fds, agent...)
 	}
 	reply := wire.AttachReply{

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/daemon/life"
@@ -24,8 +25,11 @@ import (
 //  5. PMIx clients;
 //  6. the user.
 //
-// carryOut does 1 to 3 under the lock of the table, and notes the rest. It does not wait for the agent's answer. If the
-// agent's socket is full, makeKnown does 1. It does 4 to 6 without the lock. Before that it yields once, so that the PEs
+// carryOut does 1 to 3 under the lock of the table, and notes the rest. Where it has to wait for the agent's answer, it only asks the
+// agent, and makeKnown waits, without the lock, and does 2 and 3. The announcement of the failure waits for that in its queue, and so
+// do later ones. An agent that does not answer is killed, and its node is lost.
+//
+// makeKnown does 4 to 6 without the lock. Before that it yields once, so that the PEs
 // which the bells have woken go first: 4 to 6 may take longer than such a PE takes to return from its call, and on a busy
 // node the PE would wait for the step's processor. On two processors, of which the dead process holds one to release its
 // memory, the yield brings PEs the news in two thirds of the time.
@@ -36,8 +40,43 @@ type failures struct {
 	alerts    *alerts
 	endsFirst bool // as Config.EndsFirst, in a job of one node
 
+	due []publication // under the lock of the table: what waits for the agent
+
 	yielding sync.Mutex   // held by the one caller that yields; others do not wait for it
 	yielder  wait.Yielder // under yielding
+}
+
+// publication is a failure that the page is to tell of.
+type publication struct {
+	of       *localPE
+	cause    failure.Cause
+	at       time.Duration
+	answered <-chan struct{} // as nodeAgent.noteDeath returns it
+	done     chan struct{}   // closed when the page tells of it; nil: nobody waits
+}
+
+// publish makes the page tell of a failure, and rings the bells. The caller holds the lock of the table.
+func (f *failures) publish(x *publication) {
+	j := x.of.job
+	j.memory.publish(x.of.id.PE, x.cause, x.at)
+	j.alertDue, j.failures = true, j.failures+1
+}
+
+// publishDue publishes what has waited for the agent, and says whether there was something. The caller holds no lock.
+func (f *failures) publishDue() (rung bool) {
+	f.table.mu.Lock()
+	due := f.due
+	f.due = nil
+	f.table.mu.Unlock()
+	for i := range due {
+		x := &due[i]
+		f.agent.await(x.answered)
+		f.table.mu.Lock()
+		f.publish(x)
+		f.table.mu.Unlock()
+		close(x.done)
+	}
+	return len(due) > 0
 }
 
 // noteDeath notes the end of a PE's own process. Only the first news of it counts.
@@ -125,14 +164,18 @@ func (f *failures) carryOut(p *localPE, d death, o life.Outcome) (rung bool) {
 	if p.job.isOver() {
 		return false
 	}
-	f.agent.noteDeath(p.job, p.id.PE)
+	x := publication{of: p, cause: causeOf(d.end), at: d.at, answered: f.agent.noteDeath(p.job, p.id.PE)}
 	by := p.wantedBy(d.end)
-	if !f.endsFirst || by != "" {
-		p.job.memory.publish(p.id.PE, causeOf(d.end), d.at)
-		p.job.alertDue, p.job.failures = true, p.job.failures+1
+	switch {
+	case f.endsFirst && by == "":
+	case x.answered != nil:
+		x.done = make(chan struct{})
+		f.due = append(f.due, x)
+	default:
+		f.publish(&x)
 		rung = true
 	}
-	f.events.append(announcement{of: p, exited: true, end: d.end, withOut: true, event: &Event{
+	f.events.append(announcement{of: p, exited: true, end: d.end, withOut: true, after: x.done, event: &Event{
 		Kind: Failed, ID: p.id, PID: p.pid, End: d.end, Tier: d.tier, GoesOn: !p.life.Dead(), By: by,
 	}})
 	return rung
@@ -142,7 +185,7 @@ func (f *failures) carryOut(p *localPE, d death, o life.Outcome) (rung bool) {
 // on at once, because the same PEs would go first.
 func (f *failures) makeKnown(rung bool) {
 	f.agent.tellDeaths()
-	if rung {
+	if f.publishDue() || rung {
 		f.alerts.raise()
 		if f.yielding.TryLock() {
 			f.yielder.GiveWay()

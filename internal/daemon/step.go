@@ -244,7 +244,7 @@ func assemble(cfg settings, name string) *Step {
 		debuggers:  &debuggers{table: s.table, closing: s.background.closing, logger: cfg.Logger},
 		background: s.background, logger: cfg.Logger, work: make(chan func()),
 	}
-	s.agent = &nodeAgent{table: s.table, starter: s.starter, reporter: s.reporter, logger: cfg.Logger, key: cfg.Share.DataKey, ended: make(chan struct{}), closed: s.background.closing, dropped: make(chan uint64, 16), hungAfter: hungAfter}
+	s.agent = &nodeAgent{table: s.table, starter: s.starter, reporter: s.reporter, logger: cfg.Logger, key: cfg.Share.DataKey, ended: make(chan struct{}), closed: s.background.closing, hungAfter: hungAfter}
 	s.agent.configure(&cfg)
 	s.attach.agent, s.failures.agent, s.ends.agent = s.agent, s.agent, s.agent
 	s.orphans = &orphans{table: s.table, agent: s.agent, ownsChildren: cfg.OwnsChildren, isOther: cfg.IsOther, shares: cfg.SharesChildren, closing: s.background.closing, reporter: s.reporter}

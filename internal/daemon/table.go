@@ -23,9 +23,8 @@ import (
 // starts a process, writes to a file or to any other socket, or yields the processor.
 //
 // deathWatch.mu may be held when the lock of the table is taken; jobMemory.mu, announcer.mu and leash.mu may be taken while
-// it is held. So may nodeAgent.queue and nodeAgent.state, which nobody holds for a wait. nodeAgent.drops and then
-// nodeAgent.told are held while the agent is told something, and no lock of the step outside nodeAgent is taken or held
-// then. No other two locks of the step are held at once.
+// it is held. So may nodeAgent.queue and nodeAgent.state, which nobody holds for a wait. nodeAgent.told is
+// held while the agent is told something, and no lock of the step outside nodeAgent is taken or held then. No other two locks of the step are held at once.
 //
 // A part that has to look at a process does so in three steps:
 //

@@ -93,6 +93,11 @@ func Checks(lookup Lookup) ([]string, error) {
 	return read(lookup, Check, nil, parseChecks)
 }
 
+// UsesExpress says whether GOSHMEM_EXPRESS is on, which is the default. The error is a *ValueError.
+func UsesExpress(lookup Lookup) (bool, error) {
+	return read(lookup, Express, true, parseSwitch)
+}
+
 // ProgressBar says whether GOSHMEM_PROGRESS is bar. The error is a *ValueError.
 func ProgressBar(lookup Lookup) (bool, error) {
 	return read(lookup, Progress, false, parseProgress)
@@ -155,6 +160,20 @@ func parseLevel(s string) (Level, error) {
 		return LevelOff, &ValueError{Value: s, Want: oneOf(levelNames), Cause: "no such level"}
 	}
 	return Level(i), nil
+}
+
+// switches are the values of a variable that turns something on or off.
+var switches = []string{"on", "off"}
+
+func parseSwitch(s string) (bool, error) {
+	switch s = strings.ToLower(strings.TrimSpace(s)); s {
+	case "on":
+		return true, nil
+	case "off":
+		return false, nil
+	default:
+		return false, &ValueError{Value: s, Want: oneOf(switches), Cause: "neither of them"}
+	}
 }
 
 func parseCapabilities(s string) ([]string, error) { return parseList(s, capabilities) }

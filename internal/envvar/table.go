@@ -10,6 +10,7 @@ const (
 	Debug         = "SHMEM_DEBUG"
 
 	Check       = "GOSHMEM_CHECK"
+	Express     = "GOSHMEM_EXPRESS"
 	Log         = "GOSHMEM_LOG"
 	Pprof       = "GOSHMEM_PPROF"
 	Progress    = "GOSHMEM_PROGRESS"
@@ -120,6 +121,11 @@ var table = []Var{
 		Name: Check, Value: "comma list of " + oneOf(checks), Default: Unset,
 		Doc:   "Checks for mistakes of programs. collectives: before each collective, the PEs of its team compare their calls, and all get an error if the calls differ. A check is on if any PE enables it.",
 		check: func(v string) error { _, err := parseChecks(v); return err },
+	},
+	{
+		Name: Express, Value: oneOf(switches), Default: "on",
+		Doc:   "Whether a PE gets express sockets: after 64 round trips to another node, its further ones go there without its own agent. Results are the same.",
+		check: func(v string) error { _, err := parseSwitch(v); return err },
 	},
 	{
 		Name: MaxProcs, Value: "integer from 1", Default: "max(1, processors of the PE / PEs that share them)", SetBy: Either,

@@ -33,6 +33,7 @@ type testAgent struct {
 	seen    [layout.WireBlocks]use
 	streams map[[2]uint32]*agentStream // by node and class
 	barrier bool                       // membarrier works
+	repeat  func(r *record.Record) (record.Status, uint64)
 
 	mu      sync.Mutex // for what tests change
 	stopped map[int]bool
@@ -185,6 +186,9 @@ func (a *testAgent) execute(id [2]uint32, s *agentStream) {
 			a.t.Error(err)
 			return
 		}
+		if r.Op == record.OpPutFrom {
+			r = a.putOf(&r, &limits)
+		}
 		status, value := record.StatusOK, uint64(0)
 		var data []byte
 		switch {
@@ -192,6 +196,8 @@ func (a *testAgent) execute(id [2]uint32, s *agentStream) {
 			status = record.StatusDead
 		case limits.Check(&r) != nil:
 			status = record.StatusBad
+		case r.Op == record.OpFetchOnce:
+			status, value = a.repeat(&r)
 		default:
 			data, value = a.perform(int(id[0]), &r)
 		}
@@ -211,6 +217,19 @@ func (a *testAgent) execute(id [2]uint32, s *agentStream) {
 	rma.Target{Segment: a.maps[0].Segment(a.pe)}.Ring()
 }
 
+// putOf returns the put that a put from the heap becomes.
+func (a *testAgent) putOf(r *record.Record, limits *record.Limits) (put record.Record) {
+	if err := limits.CheckSource(r); err != nil {
+		a.t.Error(err)
+		return *r // which the target refuses
+	}
+	data := unsafe.Slice((*byte)(unsafe.Add(a.maps[0].Segment(a.pe), int(r.From()))), int(r.Length))
+	if _, err := record.Parse(append(record.AppendPutHead(nil, r), data...), &put); err != nil {
+		a.t.Error(err)
+	}
+	return put
+}
+
 // perform does what a record asks for. data is a view of the target's memory, or a copy.
 func (a *testAgent) perform(node int, r *record.Record) (data []byte, value uint64) {
 	m := a.maps[node]
@@ -228,7 +247,7 @@ func (a *testAgent) perform(node int, r *record.Record) (data []byte, value uint
 		data = make([]byte, s.Block*s.N)
 		rma.CopyStrided(unsafe.Pointer(unsafe.SliceData(data)), at, 1, int(s.Block), int(s.Step), int(s.Block), int(s.N))
 		return data, 0
-	case record.OpAtomic, record.OpAtomicFetch:
+	case record.OpAtomic, record.OpAtomicFetch, record.OpFetchOnce:
 		code, width := r.Atomic()
 		if width == 4 {
 			return nil, uint64(atomically(code, at, uint32(r.Operand()), uint32(r.Cond())))

@@ -29,6 +29,9 @@ var waits = map[string]func(ctx context.Context, r *rig, t *Touched) error{
 		b := make([]byte, 2<<20)
 		return r.Put(ctx, t, 2, layout.HeapOffset, at(b), len(b))
 	},
+	"put from the heap": func(ctx context.Context, r *rig, t *Touched) error {
+		return r.Put(ctx, t, 2, layout.HeapOffset, at(r.mine()), 100_003)
+	},
 	"get": func(ctx context.Context, r *rig, t *Touched) error {
 		var b [8]byte
 		return r.Get(ctx, t, 2, layout.HeapOffset, unsafe.Pointer(&b), 8)

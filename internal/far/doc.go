@@ -2,7 +2,9 @@
 // (internal/agent/record) into blocks of the PE's wire region (symheap/layout, Wire). The agent of the node sends
 // them, and writes the answers into the PE's slots.
 //
-//	put, signal, update   one or more records; return when the data is copied
+//	put, signal, update   one or more records; return when the data is copied. A put from 16 KiB on whose data is in the
+//	                      heap leaves it there: its records say where, and the agent sends from there. It returns when
+//	                      they are executed; PutNBI returns at once
 //	get, fetch            a record with a slot; wait for the slot
 //	quiet                 waits until Done covers the last record to each node
 //
@@ -30,12 +32,18 @@
 // One lock of the process guards streams, slots and Touched. It is held for one record, and never during a
 // wait. A small put makes no system call and allocates nothing, unless the agent sleeps.
 //
+// # Express sockets
+//
+// Round trips may go past the agent, by a socket to the node (package express), while nothing of this PE is under way to
+// the node. With its lock held, the Port also asks the agent for sockets, and takes them: these calls never wait.
+//
 //	port.go      Config, Port, Touched and Quiet
 //	stream.go    streams: begin and end of a record, room for the next one
 //	pool.go      blocks: closing, reuse, what is free
 //	put.go       operations without an answer
 //	slot.go      slots and pieces
 //	get.go       operations with an answer
+//	express.go   round trips past the agent
 //	pending.go   operations whose answer the caller awaits later
 //	wait.go      waits, and the errors for deaths
 //	resume.go    a Port on a region that an earlier Port has used

@@ -76,6 +76,11 @@ func operate(ctx context.Context, r *rig, t *Touched, rng *rand.Rand, pe int, wa
 	case 0, 1:
 		b := random(rng, n)
 		copy(want[off:], b)
+		if rng.IntN(2) == 0 { // from the heap, which may change when Put has returned
+			own := r.mine()[rng.IntN(len(want)-n):][:n]
+			copy(own, b)
+			b = own
+		}
 		return r.Put(ctx, t, target, place, at(b), n)
 	case 2, 3:
 		dst := make([]byte, n)
@@ -526,7 +531,18 @@ func TestResume(t *testing.T) {
 	if len(port.freeSlots) != len(old.freeSlots) || port.pieces != old.pieces {
 		t.Errorf("%d slots and pieces %b are free, want %d and %b", len(port.freeSlots), port.pieces, len(old.freeSlots), old.pieces)
 	}
+	if err := Settle(ctx, r.Port); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Settle while a node is stopped: %v, want the end of its context", err)
+	}
 	r.stop(1, false)
+	if err := Settle(t.Context(), r.Port); err != nil {
+		t.Errorf("Settle: %v", err)
+	}
+	for i := range port.streams {
+		if s := &port.streams[i]; s.executed() != s.next {
+			t.Errorf("after Settle, %d of %d records of stream %d are executed", s.executed(), s.next, i)
+		}
+	}
 	var touched Touched
 	for pe := layout.PE(1); pe < 3; pe++ {
 		if _, err := r.Fetch(t.Context(), &touched, pe, layout.HeapOffset+16_000, record.AtomicAdd, 8, 5, 0); err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/internal/agent/express"
 	"github.com/goshmem/goshmem/internal/agent/record"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
@@ -23,6 +24,13 @@ func (p *Port) Get(ctx context.Context, t *Touched, pe layout.PE, off uint64, ds
 		return nil
 	}
 	x := transfer{p: p, t: t, to: p.target(pe), off: off, unit: 1, total: n}
+	if p.express != nil && n <= express.MaxData {
+		if done, err := p.express.get(ctx, x.to, off, dst, n); err != nil {
+			return fmt.Errorf("get of %d bytes at offset %d of PE %d: %w", n, off, pe, err)
+		} else if done {
+			return nil
+		}
+	}
 	if x.heap, x.direct = p.segment.heapOffset(dst, n); x.direct {
 		x.most = record.MaxGet
 	} else {
@@ -74,15 +82,28 @@ func (p *Port) GetStrided(ctx context.Context, t *Touched, pe layout.PE, off uin
 //
 //   - Order, errors: as Get. After an error of ctx, the operation may still take place.
 func (p *Port) Fetch(ctx context.Context, t *Touched, pe layout.PE, off uint64, code record.AtomicCode, width int, operand, cond uint64) (old uint64, err error) {
-	to := p.target(pe)
+	to, op, number := p.target(pe), record.CodeOf(code, width), uint64(0)
+	if p.express != nil {
+		var done bool
+		if old, number, done, err = p.express.fetch(ctx, t, to, off, op, operand, cond); err != nil {
+			return 0, fmt.Errorf("fetch at offset %d of PE %d: %w", off, pe, err)
+		} else if done {
+			return old, nil
+		}
+	}
 	k, _, err := p.claim(ctx, to, false, true)
 	if err == nil {
 		var s *stream
 		var body []byte
-		if s, body, err = p.begin(ctx, to, record.SizeAtomicFetch); err == nil {
+		if s, body, err = p.begin(ctx, to, record.SizeFetchOnce); err == nil {
 			*p.begun++
 			p.slots[k].number, p.slots[k].sent = s.next, true
-			p.end(s, t, to, record.AppendAtomicFetch(body, to.local, off, record.CodeOf(code, width), operand, cond, uint64(k)))
+			if number > 0 {
+				body = record.AppendFetchOnce(body, to.local, off, op, operand, cond, number, uint64(k))
+			} else {
+				body = record.AppendAtomicFetch(body, to.local, off, op, operand, cond, uint64(k))
+			}
+			p.end(s, t, to, body)
 			err = p.awaitAnswer(ctx, k, to)
 			old = p.wire.Slots[k].Value
 		}

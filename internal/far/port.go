@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/internal/agent/express"
 	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
@@ -35,6 +36,10 @@ type Config struct {
 	//
 	//   - Dead and Lost must not call the Port, which may hold its lock.
 	Lost func(node int) error
+	// Line is this PE's line to the agent, by which it gets express sockets. 0: it gets none.
+	Line        int
+	PE          layout.PE // this PE, and its incarnation, as express sockets name it
+	Incarnation uint32
 }
 
 // Port gives operations to the agent. A process has one Port for its job. Any goroutine may call its methods.
@@ -57,8 +62,9 @@ type Port struct {
 
 	slots     [layout.WireSlots]slot
 	freeSlots []uint16
-	pieces    uint32 // bit i: piece i is free
-	pendings  int    // slots that have a Pending
+	pieces    uint32          // bit i: piece i is free
+	pendings  int             // slots that have a Pending
+	express   *expressSockets // nil: there are none
 	hungry    atomic.Int32
 }
 
@@ -85,6 +91,13 @@ func New(c Config) (*Port, error) {
 		rma.AskLocked(c.Agent)
 	}
 	p.locked = atomic.LoadUint32(&c.Agent.Sleeping)&layout.BellAsk != 0
+	if c.Line > 0 {
+		node, local := c.Home(c.PE)
+		p.express = &expressSockets{
+			p: p, line: c.Line, node: node, local: uint16(local), incarnation: c.Incarnation,
+			client: express.NewClient(c.Nodes), sockets: make([]*expressSocket, c.Nodes),
+		}
+	}
 	if err := p.resume(); err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/goshmem/goshmem/internal/agent/record"
+	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -14,11 +15,73 @@ import (
 // goes on in the next one.
 const leastPut = 512
 
+// leastPutFrom is the size from which on a put leaves its data in the heap: the agent sends it from there.
+const leastPutFrom = 16 << 10
+
+// Sending is a put whose data the agent may still read. The zero value is one whose data it does not need any more.
+type Sending struct {
+	s   *stream
+	to  target
+	end uint64 // number after the last record
+}
+
 // Put copies n bytes from src to offset off of the PE's segment.
 //
-//   - Completion: src may change when Put returns; at the target after Quiet.
+//   - Completion: src may change when Put returns; at the target after Quiet. A long put from the heap waits until it is
+//     executed.
 //   - Order: behind all earlier operations of this PE on that node.
+//   - Errors: as Quiet. After an error, a part of the data may come to the target, of src as it is then.
 func (p *Port) Put(ctx context.Context, t *Touched, pe layout.PE, off uint64, src unsafe.Pointer, n int) error {
+	if n < leastPutFrom {
+		return p.copyPut(ctx, t, pe, off, src, n)
+	}
+	x, err := p.PutNBI(ctx, t, pe, off, src, n)
+	if err == nil {
+		err = p.AwaitSent(ctx, x)
+	}
+	return err
+}
+
+// PutNBI is Put, but src must not change before AwaitSent has returned, or Quiet.
+func (p *Port) PutNBI(ctx context.Context, t *Touched, pe layout.PE, off uint64, src unsafe.Pointer, n int) (x Sending, err error) {
+	from, ok := p.segment.heapOffset(src, n)
+	if n < leastPutFrom || !ok {
+		return x, p.copyPut(ctx, t, pe, off, src, n)
+	}
+	x.to = p.target(pe)
+	whole := n &^ 7
+	for at := 0; at < whole; {
+		s, body, err := p.begin(ctx, x.to, record.SizePutFrom)
+		if err != nil {
+			return Sending{}, fmt.Errorf("put of %d bytes at offset %d of PE %d: %w", n, off, pe, err)
+		}
+		if at == 0 && whole == n { // otherwise the rest counts
+			*p.begun++
+		}
+		k := min(whole-at, record.MaxPut) // a multiple of 8, so no aligned element is cut
+		x.s, x.end = s, s.next+1
+		p.end(s, t, x.to, record.AppendPutFrom(body, x.to.local, off+uint64(at), k, from+uint64(at)))
+		at += k
+	}
+	return x, p.copyPut(ctx, t, pe, off+uint64(whole), unsafe.Add(src, whole), n-whole)
+}
+
+// AwaitSent returns when the agent has executed a put, and does not need its data any more.
+//
+//   - Errors: *DeadError if the PE is dead; the cause of ctx; wait.ErrClosed.
+func (p *Port) AwaitSent(ctx context.Context, x Sending) error {
+	if x.s == nil {
+		return nil
+	}
+	c := wait.Cond{Addr: unsafe.Pointer(x.s.done), Val: x.end, Width: 8, Cmp: wait.GE}
+	if err := p.await(ctx, &c, x.to); err != nil {
+		return fmt.Errorf("put to PE %d: wait until it is executed: %w", x.to.pe, err)
+	}
+	return nil
+}
+
+// copyPut is Put with a copy of the data in blocks.
+func (p *Port) copyPut(ctx context.Context, t *Touched, pe layout.PE, off uint64, src unsafe.Pointer, n int) error {
 	to := p.target(pe)
 	for at := 0; at < n; {
 		s, body, err := p.begin(ctx, to, record.SizePut(min(n-at, leastPut)))
@@ -59,12 +122,14 @@ func (p *Port) PutStrided(ctx context.Context, t *Touched, pe layout.PE, off uin
 	}
 	step := uint64(dstStride) * uint64(elem)
 	if size > record.MaxPutStrided {
+		var x Sending // the last one: records are executed in order
 		for i := range n {
-			if err := p.Put(ctx, t, pe, off+uint64(i)*step, unsafe.Add(src, i*srcStride*int(elem)), size); err != nil {
+			var err error
+			if x, err = p.PutNBI(ctx, t, pe, off+uint64(i)*step, unsafe.Add(src, i*srcStride*int(elem)), size); err != nil {
 				return err
 			}
 		}
-		return nil
+		return p.AwaitSent(ctx, x)
 	}
 	to := p.target(pe)
 	for i := 0; i < n; {

@@ -2,6 +2,7 @@ package far
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -46,6 +47,27 @@ func (p *Port) resume() error {
 	for k := layout.WireSlots - 1; k >= 0; k-- {
 		if !p.slots[k].used {
 			p.freeSlots = append(p.freeSlots, uint16(k))
+		}
+	}
+	return nil
+}
+
+// Settle returns when all records that a Port and earlier ones of its region have sent are executed, and what they have asked
+// for has come. It comes before a new world: an old one's records would write into the new one, and the answers to its gets
+// into the heap here.
+//
+//   - Errors: as Quiet, except that records to lost nodes are no error.
+func Settle(ctx context.Context, p *Port) error {
+	for i := range p.streams {
+		s := &p.streams[i]
+		p.mu.Lock()
+		next := s.next
+		p.mu.Unlock()
+		if s.executed() >= next {
+			continue
+		}
+		if err := p.awaitNode(ctx, s, next); err != nil && !isDeath(err) {
+			return fmt.Errorf("wait for the operations of an earlier world: %d of %d records to node %d are executed: %w", s.executed(), next, s.node, err)
 		}
 	}
 	return nil

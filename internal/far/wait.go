@@ -101,11 +101,16 @@ func (p *Port) awaitAnswer(ctx context.Context, k int, to target) error {
 
 // judge returns the error that an answer says.
 func (p *Port) judge(k int, to target) error {
-	switch status := record.Status(p.wire.Slots[k].Status); status {
+	return p.deaths.judge(record.Status(p.wire.Slots[k].Status), to)
+}
+
+// judge returns the error that the status of an answer says.
+func (d *deaths) judge(status record.Status, to target) error {
+	switch status {
 	case record.StatusOK:
 		return nil
 	case record.StatusDead:
-		return &DeadError{to.pe, p.deaths.dead(to.pe)}
+		return &DeadError{to.pe, d.dead(to.pe)}
 	default:
 		return fmt.Errorf("%w (%v)", ErrRefused, status)
 	}

@@ -2,23 +2,30 @@ package job
 
 import (
 	"fmt"
+	"os"
 	"slices"
 
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// agentFDs is how many descriptors of the agent come with a reply: its page, and its event descriptor.
-const agentFDs = 2
+// agentFDs is how many descriptors of the agent come with a reply: its page, its event descriptor, and the line to it.
+const agentFDs = 3
 
 // agentLine is how this process reaches the agent of its node, in a job of several nodes.
 type agentLine struct {
 	page  *layout.AgentPage
 	event int    // the agent's event descriptor, which stays open as long as the process
+	line  int    // this PE's line to the agent, which stays open, too
 	homes []home // nodes with PEs, in the order of their PEs
+	// A PE's place in homes is pe/each if each is not 0: all nodes but the last one have so many PEs, the last one has no
+	// more. Otherwise it is in byPE.
+	each uint32
+	byPE []uint16
 }
 
 // home is the PEs of a node.
@@ -53,23 +60,43 @@ func mapAgent(fds []int, place Place) (*agentLine, error) {
 	if int(next) != place.NPEs || !near {
 		return nil, fmt.Errorf("agent page: the nodes have %d PEs, want the %d of the job, and a node with PEs %d to %d", next, place.NPEs, place.First, place.last())
 	}
+	a.index()
 	if a.event, err = xunix.KeepFD(fds[1]); err != nil {
 		return nil, fmt.Errorf("event descriptor of the agent: %w", err)
+	}
+	if a.line, err = xunix.KeepFD(fds[2]); err != nil {
+		return nil, fmt.Errorf("line to the agent: %w", err)
 	}
 	return a, nil
 }
 
-// home returns the node of a PE of the job, and the PE's index there.
-func (a *agentLine) home(pe layout.PE) (node int, local layout.Local) {
-	low, high := 0, len(a.homes) // the home is one of low to high-1. No call of package slices: each far operation comes here
-	for high-low > 1 {
-		if middle := int(uint(low+high) / 2); a.homes[middle].first <= pe {
-			low = middle
-		} else {
-			high = middle
+// index makes each or byPE from homes. Each operation on a far PE looks for its home.
+func (a *agentLine) index() {
+	last := len(a.homes) - 1
+	each := a.homes[0].count
+	isRegular := a.homes[last].count <= each
+	for _, h := range a.homes[:last] {
+		isRegular = isRegular && h.count == each
+	}
+	if isRegular {
+		a.each = uint32(each)
+		return
+	}
+	for i, h := range a.homes {
+		for range h.count {
+			a.byPE = append(a.byPE, uint16(i)) // at most layout.WireNodes
 		}
 	}
-	h := &a.homes[low]
+}
+
+// home returns the node of a PE of the job, and the PE's index there.
+func (a *agentLine) home(pe layout.PE) (node int, local layout.Local) {
+	var h *home
+	if a.each != 0 {
+		h = &a.homes[uint32(pe)/a.each]
+	} else {
+		h = &a.homes[a.byPE[pe]]
+	}
 	return h.node, layout.Local(pe - h.first)
 }
 
@@ -79,7 +106,14 @@ func (j *Job) startFar(a *agentLine) (err error) {
 		return nil
 	}
 	j.agent, j.Home = a, a.home
+	line := a.line
+	if on, err := envvar.UsesExpress(os.LookupEnv); err != nil {
+		return err
+	} else if !on {
+		line = 0
+	}
 	j.Far, err = far.New(far.Config{
+		Line: line, PE: j.PE, Incarnation: firstIncarnation,
 		Wire: j.Map.Wire(j.Local), Base: j.Map.Segment(j.Local), Size: j.Map.Size(), Agent: &a.page.Bell, Event: a.event,
 		Operations: &a.page.Traffic[j.Local].Operations,
 		Waiter:     j.Waiter, Home: a.home, Nodes: len(a.page.Parts), Dead: j.deathOf, Lost: j.lossOf,

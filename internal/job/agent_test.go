@@ -22,26 +22,48 @@ func mapParts(t *testing.T, parts []layout.NodePart, place Place) (*agentLine, e
 		t.Fatal(err)
 	}
 	defer xunix.CloseFDs([]int{event})
-	a, err := mapAgent([]int{int(f.Fd()), event}, place)
+	a, err := mapAgent([]int{int(f.Fd()), event, event}, place)
 	if err == nil {
-		t.Cleanup(func() { xunix.CloseFDs([]int{a.event}) })
+		t.Cleanup(func() { xunix.CloseFDs([]int{a.event, a.line}) })
 	}
 	return a, err
 }
 
-// Each PE has its node and its index there, whatever the order of the nodes. Nodes without PEs do not count.
+// Each PE has its node and its index there, whatever the order of the nodes and the numbers of their PEs. Nodes without
+// PEs do not count.
 func TestAgentHomes(t *testing.T) {
-	a, err := mapParts(t, []layout.NodePart{{First: 3, Count: 2}, {}, {First: 0, Count: 3}, {First: 5, Count: 1}}, Place{Nodes: 3, First: 3, Near: 2, NPEs: 6})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for pe, want := range []struct {
-		node  int
-		local layout.Local
-	}{{2, 0}, {2, 1}, {2, 2}, {0, 0}, {0, 1}, {3, 0}} {
-		if node, local := a.home(layout.PE(pe)); node != want.node || local != want.local {
-			t.Errorf("PE %d is PE %d of node %d, want %d of %d", pe, local, node, want.local, want.node)
-		}
+	for name, counts := range map[string][]uint32{ // of the nodes in the order of their PEs
+		"even":           {3, 3, 3},
+		"fewer at last":  {3, 3, 1},
+		"more at last":   {1, 1, 3},
+		"fewer at first": {2, 3, 3},
+		"one has most":   {1, 700, 2, 1},
+		"one each":       {1, 1, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			type place struct {
+				node  int
+				local layout.Local
+			}
+			parts := make([]layout.NodePart, 2*len(counts)) // the last PEs on the first node, and every other node has none
+			var want []place
+			for i, count := range counts {
+				node := len(parts) - 2 - 2*i
+				parts[node] = layout.NodePart{First: uint32(len(want)), Count: count}
+				for local := range layout.Local(count) {
+					want = append(want, place{node, local})
+				}
+			}
+			a, err := mapParts(t, parts, Place{Nodes: len(counts), Near: int(counts[0]), NPEs: len(want)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for pe, want := range want {
+				if node, local := a.home(layout.PE(pe)); (place{node, local}) != want {
+					t.Errorf("PE %d is PE %d of node %d, want %d of %d", pe, local, node, want.local, want.node)
+				}
+			}
+		})
 	}
 }
 

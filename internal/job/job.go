@@ -124,6 +124,9 @@ func (j *Job) Release(ctx context.Context) error {
 	}
 	live = nil
 	j.Waiter.Close()
+	if j.Far != nil {
+		j.Far.Close()
+	}
 	j.news.stop()
 	j.profile.end()
 	if j.client == nil {

@@ -140,8 +140,9 @@ func (d *nodeDaemon) giveUp(err error) {
 }
 
 // reachWithin is how long an agent may be silent while another one waits for it, beside the time that the loss of a node takes to be
-// known: that is a lease, and what a busy front end takes.
-const reachWithin = 10 * time.Second
+// known: that is a lease, and what a busy front end takes. It is also longer than a daemon takes to find that its agent is hung:
+// that agent's node is lost then, and those that wait for it are not.
+const reachWithin = 20 * time.Second
 
 // agentWord is what oshrun's agent is called with.
 const agentWord = "agent"

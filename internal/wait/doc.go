@@ -1,6 +1,6 @@
 // Package wait is the only package in which a process waits for another one. A wait is for one word (Wait),
-// for any of several words (WaitAny), or for what a Poller polls (WaitPoll). No other package polls, yields
-// or sleeps; internal/house/archtest enforces it.
+// for any of several words (WaitAny), for what a Poller polls (WaitPoll), or for bytes of a socket (Receive).
+// No other package polls, yields or sleeps; internal/house/archtest enforces it.
 //
 // A wait has three phases. Each one checks the condition in a loop. Policy sets how long each one is.
 //
@@ -24,6 +24,7 @@
 //	poll.go       WaitPoll; work for peers while this process waits (Serve) or polls (ServePeers)
 //	set.go        WaitAny
 //	yield.go      when yields pause, because strangers get the processor
+//	socket.go    Receive: bytes of a socket
 //	lock.go       a lock between goroutines of one process, whose waiters yield as waits do
 //	awaited.go    what this process waits for, for the watch for hangs
 package wait

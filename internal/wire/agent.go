@@ -17,6 +17,7 @@ const KindAgents Kind = 0x0700
 //	agent -> daemon  AgentFault     a PE has spoiled what it shares with the agent
 //	daemon -> agent  AgentPeers     one; the addresses of all agents
 //	daemon -> agent  AgentDrop      a PE is dead, or a node is lost
+//	daemon -> agent  AgentLine      a PE has a line to the agent; with the descriptor of the agent's end
 //	agent -> daemon  AgentDropped   no effect of it appears from now on
 type AgentMessage uint8
 
@@ -29,6 +30,7 @@ const (
 	AgentMessageDrop
 	AgentMessageFault
 	AgentMessageDropped
+	AgentMessageLine
 )
 
 // AgentPacket is the size of the largest packet: the addresses of a thousand agents.
@@ -62,9 +64,22 @@ type AgentPeers struct{ Addrs []string }
 // AgentDrop says what is dead. No effect of it is to appear on this node once the agent has answered.
 type AgentDrop struct {
 	Number uint64 // of the message, which the answer has; 0: none is wanted
-	Node   int    // of the PE, or the node that is lost
+	Node   int    // of the PE, or the node that is lost; -1: none is, and the answer alone is wanted
 	PE     int    // index of a PE on that node; -1: the node is lost
 }
+
+// AgentLine comes with the descriptor of the agent's end of a PE's line (express.go). It takes the place of an earlier one.
+type AgentLine struct{ PE int } // its local index
+
+// Append appends the packet to b.
+func (m *AgentLine) Append(b []byte) []byte { return appendAgent(b, AgentMessageLine, m.code) }
+
+// Parse reads a packet with such a message.
+func (m *AgentLine) Parse(b []byte) error {
+	return parseAgent(b, AgentMessageLine, "line of a PE", m.code)
+}
+
+func (m *AgentLine) code(c *Coder) { Integer(c, &m.PE) }
 
 // AgentDropped answers an AgentDrop.
 type AgentDropped struct{ Number uint64 }

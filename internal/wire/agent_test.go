@@ -21,6 +21,10 @@ func TestAgentMessages(t *testing.T) {
 		{&AgentPeers{Addrs: []string{"", "10.0.0.1:1"}}, &AgentPeers{}},
 		{&AgentFault{PE: 1, Text: "fill"}, &AgentFault{}},
 		{&AgentDropped{Number: 1 << 40}, &AgentDropped{}},
+		{&AgentLine{PE: 3}, &AgentLine{}},
+		{&ExpressAsk{Node: 3}, &ExpressAsk{}},
+		{&ExpressAnswer{Node: 3, Last: 1 << 50}, &ExpressAnswer{}},
+		{&ExpressAnswer{Err: "the node is lost"}, &ExpressAnswer{}},
 		{&AgentDrop{Number: 3, Node: -1, PE: 5}, &AgentDrop{}},
 	} {
 		packet := m.in.Append(nil)

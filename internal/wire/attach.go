@@ -20,8 +20,8 @@
 //
 // A reply with count > 0 carries count descriptors (SCM_RIGHTS): the memfds of the
 // segments first, first+1, ... of the node, in order. If page is 1, one more
-// descriptor follows: the job's failure page. If page is 3, two more follow that: the page and the
-// event descriptor of the node's agent, in jobs of several nodes. If page is 5, the node of such a job has no agent, and the
+// descriptor follows: the job's failure page. If page is 3, three more follow that: the page and the
+// event descriptor of the node's agent, and the PE's line to it (express.go), in jobs of several nodes. If page is 5, the node of such a job has no agent, and the
 // text says why instead of an error. Only the reply with first = 0 carries them. If recover is 1, the job outlives failures of PEs.
 //
 // After the reply with the last segment, or the reply to a request for orders, the
@@ -40,15 +40,15 @@ import (
 
 const (
 	magic   = 0x48534f47 // "GOSH"
-	version = 6
+	version = 7
 
 	requestBytes = 24
 	replyBytes   = 72
 
 	// MaxFDs bounds the descriptors of a packet. The kernel's limit is 253.
-	MaxFDs = MaxSegments + 3
+	MaxFDs = MaxSegments + 4
 	// MaxSegments bounds the segments of a reply.
-	MaxSegments = 250
+	MaxSegments = 249
 	// MaxPacket is the size of the largest packet.
 	MaxPacket = 4096
 )
@@ -81,7 +81,7 @@ type AttachReply struct {
 	Processors  uint32 // number of processors that the node's PEs share
 	SegmentSize uint64
 	Page        bool   // the descriptor after those of Count segments is the failure page
-	Agent       bool   // the two descriptors after that are the agent's page and its event; with Page only
+	Agent       bool   // the three descriptors after that are the agent's page, its event and the line to it; with Page only
 	NoAgent     string // why the node of a job of several nodes has no agent; with Page only, without Agent and Err
 	Recover     bool   // the job outlives failures of PEs
 	Err         string // reason of a refusal; empty if the request is granted

@@ -83,6 +83,14 @@ func MapShared(fd int, at unsafe.Pointer, size uintptr) error {
 	return nil
 }
 
+// AdviseHuge asks for huge pages in a mapping of shared memory. The kernel heeds it if its setting shmem_enabled is "advise".
+func AdviseHuge(at unsafe.Pointer, size uintptr) error {
+	if err := unix.Madvise(unsafe.Slice((*byte)(at), size), unix.MADV_HUGEPAGE); err != nil {
+		return fmt.Errorf("advise huge pages for %d bytes at %#x: %w", size, uintptr(at), err)
+	}
+	return nil
+}
+
 // Map maps the first size bytes of fd at an address of the kernel's choice. The file must have that size.
 func Map(fd int, size uintptr, writable bool) (unsafe.Pointer, error) {
 	prot := unix.PROT_READ

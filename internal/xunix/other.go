@@ -49,6 +49,9 @@ func Reserve(uintptr) (unsafe.Pointer, error) { return nil, ErrNotSupported }
 // MapShared is not supported here.
 func MapShared(int, unsafe.Pointer, uintptr) error { return ErrNotSupported }
 
+// AdviseHuge is not supported here.
+func AdviseHuge(unsafe.Pointer, uintptr) error { return ErrNotSupported }
+
 // Unmap is not supported here.
 func Unmap(unsafe.Pointer, uintptr) error { return ErrNotSupported }
 

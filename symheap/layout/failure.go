@@ -18,12 +18,15 @@ type FailureHeader struct {
 // Failure is what the failure page has of one PE: the latest of its incarnations
 // that has died. Zeros: none has.
 type Failure struct {
-	Incarnation uint32
+	Incarnation uint32 // with FailureFresh while its death is being published
 	Cause       uint32
 	Epoch       uint64 // the page's when this was published; 0 while it is written
 	At          int64  // CLOCK_MONOTONIC of the death in ns, 0 if it is not known
 	Stored      int64  // CLOCK_MONOTONIC of its publication in ns
 }
+
+// FailureFresh marks an incarnation in Failure whose death may be part of an epoch that is not finished.
+const FailureFresh = 1 << 31
 
 // FailurePage is the start of a job's failure page on a node. The failures of its
 // PEs follow, and then the FailureLog.

@@ -37,6 +37,7 @@
 //	33856       512 Ki   Rooms[256][2048]        agent           owner
 //	558144      512 Ki   Pieces[8][65536]        agent           owner
 //	1086528     1 Mi     Blocks[256]             see below       agent
+//	2621440     1096 Ki  Upper                   see Upper       see Upper
 //
 // An agent's page is a memfd of its own, which the PEs of its node map.
 //
@@ -169,18 +170,24 @@
 // owner is, also of one team at a time and in the same order. Package coll has the steps.
 //
 // Epoch and Failure: only the step writes them. A PE is dead if Failure.Incarnation is its
-// incarnation or a later one; that word only grows. To publish a death, the step stores:
+// incarnation or a later one; that number only grows. To publish a death, the step stores:
 //
 //  1. 0 in Failure.Epoch (release);
-//  2. Cause, At, Stored and Incarnation;
+//  2. Cause, At, Stored and Incarnation, this one with FailureFresh;
 //  3. the number of the publication in Failure.Epoch (release);
 //  4. the PE and the same number in the FailureLog, in the place of position Count, and
 //     then Count+1 in Count (all sequentially consistent);
 //  5. the same number in the page's Epoch (sequentially consistent), which thus counts
-//     publications.
+//     publications;
+//  6. Incarnation without FailureFresh.
 //
-// The deaths of a lost node have one number: the step does 1 to 4 for each of its PEs, and
-// then 5.
+// The deaths of a lost node have one number: the step does 1 to 4 for each of its PEs, then
+// 5, and then 6 for each.
+//
+// Who finds an incarnation fresh does not take it for dead before the page's Epoch has reached
+// Failure.Epoch. So a PE that is found dead is found by readers of the deaths up to an epoch, too:
+// an error that names a PE, and a list of the dead that is taken later, agree. The mark hides no
+// earlier incarnation, since each is less than the latest one.
 //
 // A reader that has loaded an epoch (acquire) finds all deaths up to it. A reader of a whole
 // Failure loads its Epoch before and after the other words. If it is 0 or has changed, the

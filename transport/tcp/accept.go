@@ -56,6 +56,8 @@ func (t *Transport) turnAway(s *socket, c code, err error) {
 	case s.phase == phaseHello:
 		a := answer{Code: c}
 		_ = s.say(&t.vector, a.encode(nil)) // the connection is closed anyway
+	case s.shake.hello.Express != 0:
+		_ = s.say(&t.vector, encodeCall(nil, c, 0))
 	default:
 		_ = s.say(&t.vector, encodeWelcome(nil, c))
 	}
@@ -92,6 +94,9 @@ func (t *Transport) takeHello(s *socket, word []byte) (code, error) {
 		return codeIncarnation, fmt.Errorf("it is incarnation %d of node %d and wants %d of this node, want %d and %d",
 			h.DialerIncarnation, h.Dialer, h.ListenerIncarnation, theirs, t.cfg.Incarnation)
 	}
+	if h.Express != 0 && t.express == nil {
+		return codeFull, errors.New("it wants an express socket, and none is taken")
+	}
 	k := s.shake
 	if k.token, err = newToken(t.cfg.Secret, t.cfg.Job, h.ends); err != nil {
 		return codeNone, err
@@ -111,13 +116,17 @@ func (t *Transport) takeProof(s *socket, word []byte) (code, error) {
 	}
 	k := s.shake
 	mac := k.token.proveDialer(&p, &k.answer.Nonce)
-	said := proof{Job: t.cfg.Job, Node: k.hello.Dialer, Incarnation: k.hello.DialerIncarnation, Generation: k.hello.Generation, MAC: mac}
+	said := k.hello.proof(t.cfg.Job)
+	said.MAC = mac
 	if !hmac.Equal(mac[:], p.MAC[:]) || p != said {
 		return codeStranger, errors.New("its proof is wrong: it is not of this job")
 	}
 	peer := t.peers[p.Node]
 	if p.Incarnation != peer.incarnation {
 		return codeIncarnation, fmt.Errorf("it is incarnation %d of node %d, want %d", p.Incarnation, p.Node, peer.incarnation)
+	}
+	if p.Express != 0 {
+		return t.express.admit(s)
 	}
 	l := &peer.lanes[transport.In]
 	newest := l.attempts

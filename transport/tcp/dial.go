@@ -73,10 +73,14 @@ func (t *Transport) keep(s *socket) error {
 
 // failDial ends a dialer's handshake. The lane's next address takes its turn.
 func (t *Transport) failDial(s *socket, err error) {
-	l := s.lane
 	if errors.Is(err, io.EOF) {
 		err = errors.New("the listener has closed the connection")
 	}
+	if s.call != nil {
+		t.express.fail(s, err)
+		return
+	}
+	l := s.lane
 	l.failures = append(l.failures, fmt.Errorf("%s, waiting for %s: %w", s.shake.peer, s.phase, err))
 	t.drop(s)
 	if l.address < len(l.peer.addrs) {
@@ -100,8 +104,13 @@ func (t *Transport) finishConnect(s *socket) error {
 	}
 	s.watched = false
 	h := &s.shake.hello
-	h.ends = ends{uint32(t.cfg.Self), t.cfg.Incarnation, uint32(s.lane.node), s.lane.peer.incarnation}
-	h.Generation = s.lane.attempts
+	if c := s.call; c != nil {
+		h.ends = ends{uint32(t.cfg.Self), t.cfg.Incarnation, uint32(c.Node), t.peers[c.Node].incarnation}
+		h.Generation, h.Express = c.Incarnation, uint32(c.Local)+1
+	} else {
+		h.ends = ends{uint32(t.cfg.Self), t.cfg.Incarnation, uint32(s.lane.node), s.lane.peer.incarnation}
+		h.Generation = s.lane.attempts
+	}
 	if s.shake.token, err = newToken(t.cfg.Secret, t.cfg.Job, h.ends); err != nil {
 		return err
 	}
@@ -113,7 +122,10 @@ func (t *Transport) finishConnect(s *socket) error {
 // serveDialer takes the listener's next word.
 func (t *Transport) serveDialer(s *socket) error {
 	size := answerSize
-	if s.phase == phaseWelcome {
+	switch {
+	case s.phase == phaseWelcome && s.call != nil:
+		size = callSize
+	case s.phase == phaseWelcome:
 		size = welcomeSize
 	}
 	word, err := s.hear(size)
@@ -127,6 +139,9 @@ func (t *Transport) serveDialer(s *socket) error {
 		}
 		s.phase = phaseWelcome
 		return s.say(&t.vector, p.encode(nil))
+	}
+	if s.call != nil {
+		return t.express.finish(s, word)
 	}
 	if err := takeWelcome(word); err != nil {
 		return err
@@ -147,7 +162,7 @@ func (k *handshake) takeAnswer(word []byte, job [16]byte) (proof, error) {
 	if mac := k.token.proveListener(&k.hello, &a.Nonce); !hmac.Equal(mac[:], a.MAC[:]) {
 		return proof{}, errListener
 	}
-	p := proof{Job: job, Node: k.hello.Dialer, Incarnation: k.hello.DialerIncarnation, Generation: k.hello.Generation}
+	p := k.hello.proof(job)
 	p.MAC = k.token.proveDialer(&p, &a.Nonce)
 	return p, nil
 }

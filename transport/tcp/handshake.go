@@ -7,6 +7,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // The handshake of a connection. All numbers are little endian.
@@ -14,7 +16,7 @@ import (
 //	dialer -> listener  hello    who dials whom, the dialer's nonce
 //	listener -> dialer  answer   a code, the listener's nonce, a proof of the token
 //	dialer -> listener  proof    the job and the dialer once more, a proof of the token
-//	listener -> dialer  welcome  a code
+//	listener -> dialer  welcome  a code; of an express socket also the last number executed (express.go)
 //
 // Token: only who has the key can make it. It is different for each pair of nodes, direction and incarnation. So a
 // dialer with a wrong address, or with that of a dead incarnation, notices it.
@@ -30,6 +32,7 @@ const (
 	answerSize  = 80
 	proofSize   = 64
 	welcomeSize = 8
+	callSize    = 16 // of the welcome of an express socket
 
 	nonceSize = 32
 	macSize   = sha256.Size
@@ -41,11 +44,20 @@ const magic = "gosh-nd1"
 // tokenLabel separates the tokens from everything else that is derived from a job's key.
 const tokenLabel = "goshmem data connection 1"
 
-// Labels of the proofs.
+// Labels of the proofs. Express sockets have labels of their own, so no proof of the one kind passes for the other.
 const (
 	listenerLabel = "listener"
 	dialerLabel   = "dialer"
+	expressLabel  = "express "
 )
+
+// label returns the label of a role in the handshake of an express socket or a lane.
+func label(role string, express uint32) string {
+	if express != 0 {
+		return expressLabel + role
+	}
+	return role
+}
 
 // code is what a listener says of a hello or a proof.
 type code uint32
@@ -57,7 +69,9 @@ const (
 	codeUnknown          // the listener does not know the dialer
 	codeOld              // the listener has a connection of a later attempt
 	codeStranger         // the proof is wrong
-	lastCode        = codeStranger
+	codeFull             // the listener takes no more express sockets
+	codeGone             // the PE of an express socket is dead, or of an earlier incarnation
+	lastCode        = codeGone
 	codeNone        = ^code(0) // of this package alone: say nothing
 )
 
@@ -76,6 +90,10 @@ func (c code) String() string {
 		return "the listener has a connection of a later attempt"
 	case codeStranger:
 		return "the listener does not accept the proof of the key"
+	case codeFull:
+		return "the listener takes no more express sockets"
+	case codeGone:
+		return "the listener knows the PE to be dead"
 	}
 	return fmt.Sprintf("code %d", uint32(c))
 }
@@ -117,26 +135,32 @@ func (t *token) prove(label string, words ...[]byte) (mac [macSize]byte) {
 
 // proveListener returns the MAC of the answer to a hello.
 func (t *token) proveListener(h *hello, nonce *[nonceSize]byte) [macSize]byte {
-	return t.prove(listenerLabel, h.encode(nil), nonce[:])
+	return t.prove(label(listenerLabel, h.Express), h.encode(nil), nonce[:])
 }
 
 // proveDialer returns the MAC of a proof, the answer to an answer with a nonce.
 func (t *token) proveDialer(p *proof, nonce *[nonceSize]byte) [macSize]byte {
-	return t.prove(dialerLabel, nonce[:], p.claims(nil))
+	return t.prove(label(dialerLabel, p.Express), nonce[:], p.claims(nil))
 }
 
 // hello is the dialer's first word.
 type hello struct {
 	ends
-	Generation uint32
+	Generation uint32 // of an express socket: the incarnation of its PE
+	Express    uint32 // 0: the connection is a lane; otherwise 1 + the local index of the PE whose express socket it is
 	Nonce      [nonceSize]byte
+}
+
+// proof returns the dialer's next word, without its MAC.
+func (h *hello) proof(job [16]byte) proof {
+	return proof{Job: job, Node: h.Dialer, Incarnation: h.DialerIncarnation, Generation: h.Generation, Express: h.Express}
 }
 
 var errProtocol = errors.New("peer does not speak the protocol of goshmem's data connections, or another version")
 
 func (h *hello) encode(b []byte) []byte {
 	b = append(b, magic...)
-	for _, n := range []uint32{h.Dialer, h.DialerIncarnation, h.Listener, h.ListenerIncarnation, h.Generation, 0} {
+	for _, n := range []uint32{h.Dialer, h.DialerIncarnation, h.Listener, h.ListenerIncarnation, h.Generation, h.Express} {
 		b = binary.LittleEndian.AppendUint32(b, n)
 	}
 	return append(b, h.Nonce[:]...)
@@ -148,9 +172,9 @@ func parseHello(b []byte) (h hello, err error) {
 	}
 	word := func(i int) uint32 { return binary.LittleEndian.Uint32(b[8+4*i:]) }
 	h.ends = ends{word(0), word(1), word(2), word(3)}
-	h.Generation = word(4)
+	h.Generation, h.Express = word(4), word(5)
 	copy(h.Nonce[:], b[32:])
-	if h.Generation == 0 || word(5) != 0 {
+	if h.Generation == 0 || h.Express > layout.MaxLocal {
 		return h, errProtocol
 	}
 	return h, nil
@@ -190,13 +214,14 @@ type proof struct {
 	Node        uint32
 	Incarnation uint32
 	Generation  uint32
+	Express     uint32 // as in the hello
 	MAC         [macSize]byte
 }
 
 // claims encodes all of a proof but its MAC.
 func (p *proof) claims(b []byte) []byte {
 	b = append(b, p.Job[:]...)
-	for _, n := range []uint32{p.Node, p.Incarnation, p.Generation, 0} {
+	for _, n := range []uint32{p.Node, p.Incarnation, p.Generation, p.Express} {
 		b = binary.LittleEndian.AppendUint32(b, n)
 	}
 	return b
@@ -205,13 +230,14 @@ func (p *proof) claims(b []byte) []byte {
 func (p *proof) encode(b []byte) []byte { return append(p.claims(b), p.MAC[:]...) }
 
 func parseProof(b []byte) (p proof, err error) {
-	if len(b) != proofSize || binary.LittleEndian.Uint32(b[28:]) != 0 {
+	if len(b) != proofSize {
 		return p, errProtocol
 	}
 	copy(p.Job[:], b)
 	p.Node = binary.LittleEndian.Uint32(b[16:])
 	p.Incarnation = binary.LittleEndian.Uint32(b[20:])
 	p.Generation = binary.LittleEndian.Uint32(b[24:])
+	p.Express = binary.LittleEndian.Uint32(b[28:])
 	copy(p.MAC[:], b[32:])
 	return p, nil
 }

@@ -44,6 +44,18 @@ func TestProofsHaveRoles(t *testing.T) {
 	if k.prove(listenerLabel, []byte("x")) == k.prove(dialerLabel, []byte("x")) {
 		t.Error("both roles have the same proof")
 	}
+	proofs := map[[macSize]byte]bool{}
+	for _, express := range []uint32{0, 1, 2} {
+		h := hello{ends: ends{1, 2, 3, 4}, Generation: 5, Express: express}
+		p := h.proof([16]byte{9})
+		proofs[k.proveListener(&h, &[nonceSize]byte{})] = true
+		proofs[k.proveDialer(&p, &[nonceSize]byte{})] = true
+		proofs[k.prove(label(listenerLabel, express), []byte("x"))] = true
+		proofs[k.prove(label(dialerLabel, express), []byte("x"))] = true
+	}
+	if len(proofs) != 10 { // labels are the same for all express sockets
+		t.Errorf("%d different proofs, want 10: a lane's is none of an express socket, nor one PE's of another one", len(proofs))
+	}
 }
 
 func TestCodesHaveNames(t *testing.T) {
@@ -66,6 +78,10 @@ func FuzzHandshake(f *testing.F) {
 	f.Add(a.encode(nil))
 	f.Add(p.encode(nil))
 	f.Add(encodeWelcome(nil, codeStranger))
+	f.Add(encodeCall(nil, codeWelcome, 11))
+	h.Express, p.Express = 3, 3
+	f.Add(h.encode(nil))
+	f.Add(p.encode(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if h, err := parseHello(b); err == nil && !bytes.Equal(h.encode(nil), b) {
 			t.Errorf("hello %+v of %x", h, b)
@@ -78,6 +94,9 @@ func FuzzHandshake(f *testing.F) {
 		}
 		if c, err := parseWelcome(b); err == nil && !bytes.Equal(encodeWelcome(nil, c), b) {
 			t.Errorf("welcome %v of %x", c, b)
+		}
+		if c, last, err := parseCall(b); err == nil && !bytes.Equal(encodeCall(nil, c, last), b) {
+			t.Errorf("welcome %v, %d of %x", c, last, b)
 		}
 	})
 }

@@ -71,7 +71,9 @@ func (t *Transport) wait(timeout time.Duration) (woken bool, err error) {
 	for _, r := range t.ready {
 		switch {
 		case r.ID&watchID != 0:
-			woken, t.had = true, true
+			if t.express == nil || !t.express.owner.Ready(int(uint32(r.ID))) {
+				woken, t.had = true, true
+			}
 		case r.ID&listenerID != 0:
 			t.accept(int(r.ID &^ listenerID))
 		default:
@@ -94,6 +96,8 @@ func (t *Transport) serve(s *socket, r xunix.Readiness) {
 		if r.In {
 			t.queueInput(s)
 		}
+	case phaseExpress:
+		t.express.serve(s)
 	case phaseConnect:
 		if err := t.finishConnect(s); err != nil {
 			t.failDial(s, err)

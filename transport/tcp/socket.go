@@ -28,6 +28,7 @@ const (
 	phaseProof                // listener: the proof comes
 	phaseWaiting              // listener: the end of an older connection is reported
 	phaseOpen                 // the handshake is over
+	phaseExpress              // the same, of an express socket
 )
 
 // String says what a connection waits for.
@@ -35,7 +36,7 @@ func (p phase) String() string {
 	return [...]string{
 		phaseGone: "nothing", phaseConnect: "the connect", phaseAnswer: "the listener's answer", phaseWelcome: "the listener's welcome",
 		phaseHello: "the dialer's hello", phaseProof: "the dialer's proof", phaseWaiting: "the end of an older connection",
-		phaseOpen: "data",
+		phaseOpen: "data", phaseExpress: "requests",
 	}[p]
 }
 
@@ -46,7 +47,8 @@ type socket struct {
 	phase   phase
 	watched bool  // epoll looks for room for output
 	queued  bool  // the socket is in Transport.input
-	lane    *lane // nil before the listener knows it
+	lane    *lane // nil before the listener knows it, and of express sockets
+	call    *call // of an express socket
 	shake   *handshake
 }
 

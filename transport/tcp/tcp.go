@@ -80,6 +80,7 @@ type Transport struct {
 	watches // of the owner
 
 	doors   doors
+	express *ExpressDoor // nil: no express sockets
 	shaking shaking
 	dials   fifo[*lane] // to connect
 	dirty   fifo[*lane] // open lanes with posts that the kernel may have room for
@@ -161,6 +162,9 @@ func (t *Transport) SetPeer(node int, incarnation uint32, addrs []netip.AddrPort
 		return nil
 	}
 	p.incarnation = incarnation
+	if t.express != nil {
+		t.express.end(node)
+	}
 	for i := range p.lanes {
 		l := &p.lanes[i]
 		if l.next != nil {

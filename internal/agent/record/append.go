@@ -33,6 +33,19 @@ func ReservePutStrided(b []byte, pe layout.Local, off uint64, s Shape) (record, 
 	return b, padded(p[shapeSize:], n)
 }
 
+// AppendPutFrom appends a put of n bytes, a multiple of 8 and at most MaxPut, from an offset of the caller's segment.
+func AppendPutFrom(b []byte, pe layout.Local, off uint64, n int, from uint64) []byte {
+	b, p := reserve(b, OpPutFrom, 0, pe, n, off, 8)
+	putWords(p, from)
+	return b
+}
+
+// AppendPutHead appends what precedes the data in the put that r, an OpPutFrom, becomes.
+func AppendPutHead(b []byte, r *Record) []byte {
+	b, _ = reserve(b, OpPut, 0, layout.Local(r.Local), int(r.Length), r.Offset, 0)
+	return b
+}
+
 // AppendGet appends a get of n bytes to offset to of the caller's segment.
 func AppendGet(b []byte, pe layout.Local, off uint64, n int, to, slot uint64) []byte {
 	b, p := reserve(b, OpGet, 0, pe, n, off, answerSize)
@@ -58,6 +71,13 @@ func AppendAtomic(b []byte, pe layout.Local, off uint64, code uint8, operand, co
 func AppendAtomicFetch(b []byte, pe layout.Local, off uint64, code uint8, operand, cond, slot uint64) []byte {
 	b, p := reserve(b, OpAtomicFetch, code, pe, 0, off, 24)
 	putWords(p, operand, cond, slot)
+	return b
+}
+
+// AppendFetchOnce appends an atomic operation that was sent by an express socket before, with a number.
+func AppendFetchOnce(b []byte, pe layout.Local, off uint64, code uint8, operand, cond, number, slot uint64) []byte {
+	b, p := reserve(b, OpFetchOnce, code, pe, 0, off, 32)
+	putWords(p, operand, cond, number, slot)
 	return b
 }
 

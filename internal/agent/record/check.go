@@ -44,6 +44,11 @@ func (l *Limits) Check(r *Record) error {
 		return l.checkData(r, MaxGet)
 	case OpGetStrided:
 		return l.checkStrided(r, MaxGetStrided)
+	case OpFetchOnce:
+		if r.Number() == 0 {
+			return r.bad("number", 0, "at least 1")
+		}
+		return l.checkAtomic(r)
 	case OpAtomic, OpAtomicFetch:
 		return l.checkAtomic(r)
 	case OpSignal:
@@ -51,9 +56,23 @@ func (l *Limits) Check(r *Record) error {
 			return r.bad("code", uint64(r.Code), "%d or %d", SignalSet, SignalAdd)
 		}
 		return l.checkWord(r, 8)
+	case OpPutFrom:
+		return r.bad("op", uint64(r.Op), "a put with its data")
 	default:
 		return &Error{Field: "op", Got: uint64(r.Op), Want: fmt.Sprintf("%d to %d", OpPut, opEnd-1)}
 	}
+}
+
+// CheckSource reports whether the agent of the PE that has written r, an OpPutFrom, may send its data. Whether its target
+// may be reached is for the target's agent to check. The error is an *Error.
+func (l *Limits) CheckSource(r *Record) error {
+	if r.Length == 0 || r.Length%8 != 0 || r.Length > MaxPut {
+		return r.bad("length", uint64(r.Length), "a multiple of 8 up to %d", MaxPut)
+	}
+	if heap := l.heap(); !heap.contains(r.From(), uint64(r.Length)) {
+		return r.bad("from", r.From(), "%d bytes in %v", r.Length, heap)
+	}
+	return nil
 }
 
 // IsWordPut reports whether r is a put of one aligned word of 8 bytes to the heap, and passes Check. It is a quick Check for

@@ -17,14 +17,19 @@
 //	atomic       AtomicCode, width        0              u64 operand, u64 cond
 //	fetch        AtomicCode, width        0              u64 operand, u64 cond, u64 slot
 //	signal       SignalSet or SignalAdd   0              u64 value
+//	fetch once   AtomicCode, width        0              u64 operand, u64 cond, u64 number, u64 slot
+//	put from     0                        bytes of data  u64 from
 //
 // Of strided records, n blocks of block bytes begin step bytes apart at the target, and the data is the
 // blocks one after the other. "to" is where the answer's data goes: an offset in the segment of the PE that
 // asks. A record fits the body of a block (MaxRecord), so a longer put is several records.
 //
+// A put from the heap goes from a PE to the agent of its node only: "from" is where the data lies in the PE's segment.
+// The agent sends a put with the data in its place, so its length is that of a put at most.
+//
 // # Checks
 //
 // Parse needs no trust in the bytes: it returns a record within them or an error. The agent of the source sends
 // nothing that Parse refuses. [Limits.Check] says whether the operation may be executed. The agent of the target
-// calls it for each record, and answers StatusBad.
+// calls it for each record, and answers StatusBad. [Limits.CheckSource] is for the source's agent.
 package record

@@ -40,17 +40,24 @@ func Parse(b []byte, r *Record) (rest []byte, err error) {
 
 // Count returns how many records b consists of. It accepts what Parse accepts.
 func Count(b []byte) (n int, err error) {
+	n, _, err = Survey(b)
+	return n, err
+}
+
+// Survey is Count, and says whether there is an OpPutFrom among the records.
+func Survey(b []byte) (n int, putsFrom bool, err error) {
 	for len(b) > 0 {
 		size := putSize(b)
 		if size == 0 {
 			if size, err = sizeAt(b); err != nil {
-				return n, err
+				return n, putsFrom, err
 			}
 		}
+		putsFrom = putsFrom || Op(b[0]) == OpPutFrom
 		b = b[size:]
 		n++
 	}
-	return n, nil
+	return n, putsFrom, nil
 }
 
 // Skip returns what follows the first n records of b.
@@ -99,8 +106,12 @@ func sizeAt(b []byte) (int, error) {
 		size = SizeAtomic
 	case OpAtomicFetch:
 		size = SizeAtomicFetch
+	case OpFetchOnce:
+		size = SizeFetchOnce
 	case OpSignal:
 		size = SizeSignal
+	case OpPutFrom:
+		size = SizePutFrom
 	default:
 		return 0, &Error{Field: "op", Got: uint64(op), Want: fmt.Sprintf("%d to %d", OpPut, opEnd-1)}
 	}

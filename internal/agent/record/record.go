@@ -19,12 +19,15 @@ const (
 	OpAtomic                    // changes a word; no answer
 	OpAtomicFetch               // changes or reads a word; the answer is its old value
 	OpSignal                    // after all earlier records of the stream: sets the word or adds to it, and rings
+	OpFetchOnce                 // OpAtomicFetch, unless the target's agent has executed this number of the PE by an express socket
+	OpPutFrom                   // a put whose data is in the source's heap; its agent makes it an OpPut when it sends it
 	opEnd
 )
 
 var opNames = [...]string{
 	OpPut: "put", OpPutStrided: "strided put", OpGet: "get", OpGetStrided: "strided get",
-	OpAtomic: "atomic", OpAtomicFetch: "fetch", OpSignal: "signal",
+	OpAtomic: "atomic", OpAtomicFetch: "fetch", OpSignal: "signal", OpFetchOnce: "repeated fetch",
+	OpPutFrom: "put from the heap",
 }
 
 // String returns the operation's name.
@@ -36,7 +39,10 @@ func (op Op) String() string {
 }
 
 // Answers reports whether the target's agent answers the operation.
-func (op Op) Answers() bool { return op == OpGet || op == OpGetStrided || op == OpAtomicFetch }
+func (op Op) Answers() bool { return op == OpGet || op == OpGetStrided || op.Fetches() }
+
+// Fetches reports whether the answer is a word's old value.
+func (op Op) Fetches() bool { return op == OpAtomicFetch || op == OpFetchOnce }
 
 // AtomicCode is what an atomic record does to a word. Width32 in the same byte says that the word has 4
 // bytes; otherwise it has 8.
@@ -117,7 +123,10 @@ const (
 	SizeGetStrided  = header + shapeSize + answerSize
 	SizeAtomic      = header + 16
 	SizeAtomicFetch = header + 24
+	SizeFetchOnce   = header + 32
 	SizeSignal      = header + 8
+	SizePutFrom     = header + 8
+	SizePutHead     = header // what AppendPutHead appends
 )
 
 // SizePut returns the size of a put record with n bytes of data.
@@ -181,6 +190,14 @@ func (r *Record) To() uint64 {
 	}
 }
 
+// From returns where the data of an OpPutFrom lies in the segment of its source.
+func (r *Record) From() uint64 {
+	if r.Op != OpPutFrom {
+		return 0
+	}
+	return r.word(0)
+}
+
 // Slot returns the slot for the answer, of operations that have one.
 func (r *Record) Slot() uint64 {
 	switch r.Op {
@@ -190,6 +207,8 @@ func (r *Record) Slot() uint64 {
 		return r.word(4)
 	case OpAtomicFetch:
 		return r.word(2)
+	case OpFetchOnce:
+		return r.word(3)
 	default:
 		return 0
 	}
@@ -197,7 +216,7 @@ func (r *Record) Slot() uint64 {
 
 // Operand returns the operand of atomic operations and the value of signals.
 func (r *Record) Operand() uint64 {
-	if r.Op < OpAtomic {
+	if r.Op < OpAtomic || r.Op == OpPutFrom {
 		return 0
 	}
 	return r.word(0)
@@ -205,10 +224,18 @@ func (r *Record) Operand() uint64 {
 
 // Cond returns the value that AtomicCompareSwap compares with.
 func (r *Record) Cond() uint64 {
-	if r.Op != OpAtomic && r.Op != OpAtomicFetch {
+	if r.Op != OpAtomic && !r.Op.Fetches() {
 		return 0
 	}
 	return r.word(1)
+}
+
+// Number returns the express number of OpFetchOnce (internal/agent/express).
+func (r *Record) Number() uint64 {
+	if r.Op != OpFetchOnce {
+		return 0
+	}
+	return r.word(2)
 }
 
 // Atomic returns the code of atomic operations and the bytes of the word.

@@ -56,7 +56,9 @@ func TestSizes(t *testing.T) {
 		{"strided get", len(AppendGetStrided(nil, 0, 0, shape, 0, 0)), SizeGetStrided},
 		{"atomic", len(AppendAtomic(nil, 0, 0, 0, 0, 0)), SizeAtomic},
 		{"fetch", len(AppendAtomicFetch(nil, 0, 0, 0, 0, 0, 0)), SizeAtomicFetch},
+		{"fetch once", len(AppendFetchOnce(nil, 0, 0, 0, 0, 0, 1, 0)), SizeFetchOnce},
 		{"signal", len(AppendSignal(nil, 0, 0, 0, 0)), SizeSignal},
+		{"put from the heap", len(AppendPutFrom(nil, 0, 0, MaxPut, 0)), SizePutFrom},
 	} {
 		if c.got != c.want || c.got%8 != 0 {
 			t.Errorf("%s: %d bytes, want %d", c.name, c.got, c.want)
@@ -105,8 +107,12 @@ func TestFields(t *testing.T) {
 			record, want.Code = AppendAtomic(nil, pe, off, code, a, b), code
 		case OpAtomicFetch:
 			record, want.Code = AppendAtomicFetch(nil, pe, off, code, a, b, slot), code
+		case OpFetchOnce:
+			record, want.Code = AppendFetchOnce(nil, pe, off, code, a, b, a+1, slot), code
 		case OpSignal:
 			record, want.Code = AppendSignal(nil, pe, off, code, a), code
+		case OpPutFrom:
+			record, want.Length = AppendPutFrom(nil, pe, off, len(data), a), uint32(len(data))
 		}
 		r := parseOne(t, record)
 		if r.Size() != len(record) || r.Op != op || r.Code != want.Code || r.Local != want.Local || r.Length != want.Length || r.Offset != off {
@@ -129,13 +135,21 @@ func TestFields(t *testing.T) {
 			if r.To() != a || r.Slot() != slot || r.Shape() != s {
 				t.Fatalf("to %d, slot %d of %+v, want %d, %d of %+v", r.To(), r.Slot(), r.Shape(), a, slot, s)
 			}
-		case OpAtomic, OpAtomicFetch:
-			if r.Operand() != a || r.Cond() != b || op == OpAtomicFetch && r.Slot() != slot {
+		case OpAtomic, OpAtomicFetch, OpFetchOnce:
+			if r.Operand() != a || r.Cond() != b || op.Fetches() && r.Slot() != slot || op == OpFetchOnce && r.Number() != a+1 {
 				t.Fatalf("operand %d, cond %d, slot %d, want %d, %d, %d", r.Operand(), r.Cond(), r.Slot(), a, b, slot)
 			}
 		case OpSignal:
 			if r.Operand() != a {
 				t.Fatalf("value %d, want %d", r.Operand(), a)
+			}
+		case OpPutFrom:
+			if r.From() != a || r.Operand() != 0 || r.Data() != nil {
+				t.Fatalf("from %d, operand %d, data % x, want %d and nothing else", r.From(), r.Operand(), r.Data(), a)
+			}
+			put := parseOne(t, append(AppendPutHead(nil, &r), append(data, make([]byte, -len(data)&7)...)...))
+			if put.Op != OpPut || put.Code != 0 || put.Local != r.Local || put.Offset != off || !bytes.Equal(put.Data(), data) {
+				t.Fatalf("%+v became %+v", r, put)
 			}
 		}
 	})
@@ -150,6 +164,12 @@ func TestCountAndSkip(t *testing.T) {
 	}
 	if n, err := Count(b); n != 5 || err != nil {
 		t.Errorf("Count: %d, %v, want 5", n, err)
+	}
+	if n, from, err := Survey(b); n != 5 || from || err != nil {
+		t.Errorf("Survey: %d, %t, %v, want 5 and false", n, from, err)
+	}
+	if n, from, err := Survey(AppendPut(AppendPutFrom(b, 0, 0, 8, 0), 0, 0, nil)); n != 7 || !from || err != nil {
+		t.Errorf("Survey with a put from the heap: %d, %t, %v, want 7 and true", n, from, err)
 	}
 	if n, err := Count(b[:ends[2]+8]); n != 3 || err == nil {
 		t.Errorf("Count of 3 records and a part: %d, %v, want 3 and an error", n, err)
@@ -276,6 +296,8 @@ func TestCheck(t *testing.T) {
 		{"atomic with a length", with(AppendAtomic(nil, 0, testHeap, CodeOf(AtomicAdd, 8), 0, 0), 4, 8), "length"},
 		{"atomic behind the heap", AppendAtomic(nil, 0, testEnd, CodeOf(AtomicAdd, 8), 0, 0), "offset"},
 		{"fetch", AppendAtomicFetch(nil, 0, testHeap, CodeOf(AtomicLoad, 4), 0, 0, 7), ""},
+		{"fetch once", AppendFetchOnce(nil, 0, testHeap, CodeOf(AtomicAdd, 8), 0, 0, 1, 7), ""},
+		{"fetch once without a number", AppendFetchOnce(nil, 0, testHeap, CodeOf(AtomicAdd, 8), 0, 0, 0, 7), "number"},
 		{"fetch, unknown code", AppendAtomicFetch(nil, 0, testHeap, uint8(atomicEnd)|Width32, 0, 0, 7), "code"},
 
 		{"signal set", AppendSignal(nil, 0, testHeap, SignalSet, 1), ""},
@@ -284,6 +306,8 @@ func TestCheck(t *testing.T) {
 		{"signal, not aligned", AppendSignal(nil, 0, testHeap+4, SignalSet, 1), "offset"},
 		{"signal with a length", with(AppendSignal(nil, 0, testHeap, SignalSet, 1), 5, 1), "length"},
 		{"signal in the wire region", AppendSignal(nil, 0, testEnd, SignalSet, 1), "offset"},
+
+		{"put from the heap", AppendPutFrom(nil, 0, testHeap, 8, testHeap), "op"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := parseOne(t, c.b)
@@ -295,6 +319,31 @@ func TestCheck(t *testing.T) {
 		r := parseOne(t, put(0, testHeap, 8))
 		expectField(t, (&Limits{Near: 4, SegmentSize: testHeap}).Check(&r), "offset")
 	})
+}
+
+func TestCheckSource(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		n     int
+		from  uint64
+		field string
+	}{
+		{"heap", 8, testHeap, ""},
+		{"longest, at the end", MaxPut, testEnd - MaxPut, ""},
+		{"nothing", 0, testHeap, "length"},
+		{"not a multiple of 8", 12, testHeap, "length"},
+		{"too long", MaxPut + 8, testHeap, "length"},
+		{"before the heap", 8, testHeap - 8, "from"},
+		{"words of the control region", 8, 4096, "from"},
+		{"behind the heap", 16, testEnd - 8, "from"},
+		{"wire region", 8, testEnd, "from"},
+		{"around the address range", 16, 1<<64 - 8, "from"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := parseOne(t, AppendPutFrom(nil, 0, 0, c.n, c.from))
+			expectField(t, testLimits.CheckSource(&r), c.field)
+		})
+	}
 }
 
 func TestCheckAnswer(t *testing.T) {
@@ -365,6 +414,7 @@ func FuzzParse(f *testing.F) {
 	f.Add(AppendGet(AppendSignal(nil, 1, testHeap, SignalAdd, 1), 1, testHeap, 100, testHeap, 3))
 	f.Add(AppendGetStrided(nil, 1, testHeap, Shape{16, 8, 3}, testHeap, 3))
 	f.Add(AppendAtomicFetch(AppendAtomic(nil, 1, testHeap, 3, 1, 2), 1, testHeap, 4|Width32, 1, 2, 3))
+	f.Add(AppendPutFrom(AppendSignal(nil, 1, testHeap, SignalAdd, 1), 1, testHeap, 64, testHeap+8))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := 0
 		count, countErr := Count(b)
@@ -382,6 +432,11 @@ func FuzzParse(f *testing.F) {
 			}
 			if testLimits.Check(&r) == nil {
 				checkReachOf(t, &r)
+			}
+			if r.Op == OpPutFrom && testLimits.CheckSource(&r) == nil {
+				if from := r.From(); from < testHeap || from > testEnd || uint64(r.Length) > testEnd-from || r.Length > MaxPut {
+					t.Fatalf("%+v takes %d bytes from %d", r, r.Length, from)
+				}
 			}
 			rest = next
 		}

@@ -30,7 +30,7 @@ type answer struct {
 // newAnswer returns the answer to a request that was executed.
 func newAnswer(number uint64, r *record.Record, status record.Status, value uint64) answer {
 	a := answer{number: number, word: value, slot: uint16(r.Slot()), status: uint8(status)}
-	if status != record.StatusOK || r.Op == record.OpAtomicFetch {
+	if status != record.StatusOK || r.Op.Fetches() {
 		return a
 	}
 	a.data, a.word = true, r.To()

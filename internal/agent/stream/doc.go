@@ -7,7 +7,8 @@
 // A stream is the records of one PE to one node in one class, numbered 0, 1, 2, ... The receiver executes
 // each record once, in the order of the numbers, whatever happens to the connections.
 //
-//   - The sender sends records in order and keeps them, in the blocks of the PE, until they are done.
+//   - The sender sends records in order and keeps them, in the blocks of the PE, until they are done. A put from the heap
+//     is sent, and sent again, as a put of what lies there then: the PE leaves that unchanged until the record is done.
 //   - The receiver counts what it has executed. It drops records below that count, and takes a record above
 //     it for an error of the sender. So a record is executed once.
 //   - A new connection begins with a greeting. It tells the receiver which answers the sender has, and the

@@ -318,6 +318,7 @@ func TestExplore(t *testing.T) {
 	}{
 		{scenario{shape: small, calls: 2, active: 1, ops: []opKind{doFetch}}, explore.Faults{Losses: 3, Ticks: 1, Timeouts: 4}, false},
 		{scenario{shape: small, calls: 2, active: 1, ops: []opKind{doPut, doFetch}, piece: 20}, explore.Faults{Losses: 2, Timeouts: 3}, false},
+		{scenario{shape: small, calls: 2, active: 1, ops: []opKind{doPutFrom, doFetch}, piece: 30}, explore.Faults{Losses: 2, Timeouts: 3}, false},
 		{scenario{shape: pair, calls: 2, active: 1, ops: []opKind{doFetch, doGet}}, explore.Faults{Losses: 2, Ticks: 1, Timeouts: 3}, false},
 		{scenario{shape: small, calls: 1, active: 3, ops: []opKind{doFetch}, piece: 40}, explore.Faults{Losses: 2, Timeouts: 3}, false},
 		{scenario{shape: three, calls: 1, active: 1, ops: []opKind{doFetch}}, explore.Faults{Deaths: 1, Losses: 1, Timeouts: 2}, false},
@@ -349,7 +350,7 @@ func TestExploreRandom(t *testing.T) {
 			calls:  1 + rng.IntN(4),
 			active: rng.Uint64(),
 			piece:  []int{0, 0, 7, 31, 64}[rng.IntN(5)],
-			ops:    []opKind{doPut, doFetch, doGet, doAdd, doSignal}[rng.IntN(3):][:1+rng.IntN(2)],
+			ops:    []opKind{doPut, doFetch, doPutFrom, doGet, doAdd, doSignal}[rng.IntN(4):][:1+rng.IntN(2)],
 		}
 		return s, explore.Faults{Deaths: rng.IntN(2), Losses: rng.IntN(4), Ticks: rng.IntN(2), Timeouts: 20}
 	}

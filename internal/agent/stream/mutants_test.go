@@ -43,6 +43,11 @@ var mutants = []struct {
 	{"a connection that was replaced comes back", "LateConnections", "receiver.go", "(generation > n.generation || n.state == idle)", "true"},
 	{"news of an earlier connection break this one", "LateConnections", "sender.go", "n.opened && generation < n.generation {", "false {"},
 	{"what was posted before counts for the next connection", "RandomWorlds", "sender.go", "held, false, generation, flight{}", "held, false, generation, n.flight"},
+	{"a put from the heap goes with the records before it", "RandomWorlds", "sender.go", "if n > 0 {\n", "if false {\n"},
+	{"what follows a put from the heap in its block is not sent", "RandomWorlds", "sender.go", "if b.sent == b.records {", "if b.sent > 0 {"},
+	{"a put from the heap is read from the heap of another PE", "RandomWorlds", "sender.go", "Read{Local: local, Offset", "Read{Local: 0, Offset"},
+	{"the data of puts from the heap may lie anywhere", "AddRefuses", "sender.go", "if putsFrom && err == nil {", "if false {"},
+	{"records that change after they were added are believed", "PutsFromThatChange", "sender.go", "if err := s.c.Limits.CheckSource(&s.record); err != nil {\n\t\t\treturn 0, 0, err", "if err != nil {\n\t\t\treturn 0, 0, err"},
 	{"answers have no bound", "ReceiverRefuses", "receiver.go", "if answers && st.answers.isFull() {", "if false {"},
 }
 

@@ -121,6 +121,7 @@ const (
 	doFetch
 	doGet
 	doSignal
+	doPutFrom
 	opKinds
 )
 
@@ -152,6 +153,8 @@ func (n *modelNode) issue(local, node, class int, kind opKind) bool {
 		b = record.AppendAtomicFetch(nil, 0, base, code, 1, number, uint64(slot))
 	case doGet:
 		b = record.AppendGet(nil, 0, base+number%cells*cellSize, cellSize, base+(uint64(at)*mostRecords+number)*cellSize, uint64(slot))
+	case doPutFrom:
+		b = record.AppendPutFrom(nil, 0, base, 8, base+8*(uint64(local)*mostRecords+number))
 	case doSignal:
 		b = record.AppendSignal(nil, 0, base, record.SignalSet, number)
 	}
@@ -254,6 +257,16 @@ func read(r Read) []byte {
 	return b
 }
 
+// source returns what lies in the heap of a PE: at each place the number of the record that puts from there.
+func source(r Read) []byte {
+	place := (r.Offset - base) / 8
+	number := place % mostRecords
+	if place/mostRecords != uint64(r.Local) || r.Length != 8 {
+		number = mostRecords // no record has it
+	}
+	return binary.LittleEndian.AppendUint64(nil, number)
+}
+
 // sink is a node that takes replies from another node.
 type sink struct {
 	*modelNode
@@ -344,8 +357,11 @@ func post(b []byte, f *Frame) ([]byte, error) {
 	at := len(b)
 	b = f.Append(b)
 	b = append(b, f.Body...)
-	if f.Kind == KindData {
+	switch {
+	case f.Kind == KindData:
 		b = append(b, read(f.Read)...)
+	case f.Read.Length > 0:
+		b = append(append(b, f.Lead[:]...), source(f.Read)...)
 	}
 	if len(b)-at != f.Size() {
 		return b, errors.New("the bytes of a frame are not as many as Size says")

@@ -234,6 +234,7 @@ func TestReceiverRefuses(t *testing.T) {
 		{"answers that were not given", false, [][]byte{recordsFrame(0, 0, 1, onePut)}, "answered"},
 		{"answers before the first record", true, start(Header{Kind: KindAnswered, Number: 1}), "answered"},
 		{"bad record", false, [][]byte{cut}, "op is 0"},
+		{"put from the heap", false, [][]byte{recordsFrame(0, 0, 0, onePut, onePutFrom)}, fmt.Sprintf("op is %d", record.OpPutFrom)},
 		{"more bytes than records", false, [][]byte{long}, "bytes is 48, want 24"},
 		{"too many requests", false, [][]byte{
 			recordsFrame(0, 0, 0, slices.Repeat([][]byte{oneFetch}, 100)...), recordsFrame(0, 100, 0, slices.Repeat([][]byte{oneFetch}, 100)...),
@@ -482,6 +483,8 @@ func TestAddRefuses(t *testing.T) {
 		{"again", func(b *Block) { b.First = 1 }, "first is 1, want 2"},
 		{"block that is not done", func(b *Block) { b.Number = 0 }, "first is 2, want 0"},
 		{"block that shrinks", func(b *Block) { b.Number, b.First = 0, 0 }, "first is 0, want 0"},
+		{"put from behind the heap", func(b *Block) { b.Body = slices.Concat(onePut, onePutFrom, putFrom(testLimits.SegmentSize)) }, "from is"},
+		{"put from the heap", func(b *Block) { b.Body = slices.Concat(onePutFrom, onePut) }, ""},
 		{"bad record", func(b *Block) { b.Body = append(slices.Clone(onePut), make([]byte, 24)...) }, "record 3 of its stream to node 1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -182,6 +182,9 @@ func (r *Receiver) execute(node, at int, p *piece, x Executor) error {
 			return fmt.Errorf("%w: record %d of local PE %d: %w", ErrFrame, number, p.Local, err)
 		}
 		body = rest
+		if r.record.Op == record.OpPutFrom {
+			return p.bad("op", uint64(r.record.Op), "a put with its data, as the agent of the source sends it")
+		}
 		if number < st.executed {
 			continue
 		}

@@ -18,10 +18,18 @@ type SenderConfig struct {
 
 // Sender carries the records of the PEs of a node to other nodes.
 type Sender struct {
-	c     SenderConfig
-	pes   []outPE
-	nodes []outNode
-	turns turns // nodes for which Next may have something
+	c      SenderConfig
+	pes    []outPE
+	nodes  []outNode
+	turns  turns         // nodes for which Next may have something
+	record record.Record // the one that is being looked at
+	fault  *Fault        // that Fault has not returned
+}
+
+// Fault is what is wrong with the memory of a PE.
+type Fault struct {
+	Local layout.Local
+	Err   error
 }
 
 // outPE is a PE of this node.
@@ -42,6 +50,7 @@ type outBlock struct {
 	sentBytes int   // their bytes
 	next      int16 // 1 + the block behind it in the stream; 0: none
 	listed    bool  // the block is in the list of its stream
+	putsFrom  bool  // there are puts from the heap in body
 }
 
 // end returns the number behind the block's last record.
@@ -150,11 +159,15 @@ func (s *Sender) Add(b *Block) error {
 	if kept.end() != st.next {
 		return b.bad("first", b.First, "%d, so that the number after %d records is the stream's next one", st.next-uint64(kept.records), kept.records)
 	}
-	fresh, err := record.Count(b.Body[len(kept.body):])
+	fresh, putsFrom, err := record.Survey(b.Body[len(kept.body):])
+	if putsFrom && err == nil {
+		err = s.checkSources(b.Body[len(kept.body):])
+	}
 	if err != nil {
 		return fmt.Errorf("block %d of local PE %d, record %d of its stream to node %d: %w", b.Number, b.Local, st.next+uint64(fresh), b.Node, err)
 	}
 	kept.body = b.Body
+	kept.putsFrom = kept.putsFrom || putsFrom
 	if fresh == 0 {
 		return nil
 	}
@@ -170,6 +183,21 @@ func (s *Sender) Add(b *Block) error {
 	}
 	if n.state != held && n.state != failed {
 		s.turns.add(b.Node)
+	}
+	return nil
+}
+
+// checkSources checks where puts from the heap have their data.
+func (s *Sender) checkSources(b []byte) (err error) {
+	for len(b) > 0 {
+		if b, err = record.Parse(b, &s.record); err != nil {
+			return err
+		}
+		if s.record.Op == record.OpPutFrom {
+			if err := s.c.Limits.CheckSource(&s.record); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
@@ -295,14 +323,62 @@ func (s *Sender) nextRecords(n *outNode, f *Frame) bool {
 		b := &s.pes[localOf(at)].blocks[st.unsent-1]
 		*f = Frame{Header: s.header(KindRecords, at), Body: b.body[b.sentBytes:]}
 		f.Number, f.Word = b.first+uint64(b.sent), st.answered
-		f.N, f.Bytes = uint32(b.records-b.sent), uint32(len(f.Body))
-		b.sent, b.sentBytes = b.records, len(b.body)
-		st.sent, st.unsent = b.end(), b.next
+		records, size := b.records-b.sent, len(f.Body)
+		if b.putsFrom {
+			var err error
+			if records, size, err = s.cut(localOf(at), records, f); err != nil {
+				s.fault = &Fault{localOf(at), fmt.Errorf("block %d has changed since it was added: %w", st.unsent-1, err)}
+				s.DropPE(localOf(at))
+				continue
+			}
+		}
+		f.N, f.Bytes = uint32(records), uint32(len(f.Body))
+		if f.Read.Length > 0 {
+			f.Bytes = uint32(len(f.Lead)) + f.Read.Length
+		}
+		b.sent += records
+		b.sentBytes += size
+		st.sent = b.first + uint64(b.sent)
+		if b.sent == b.records {
+			st.unsent = b.next
+		}
 		if st.unsent != 0 {
 			n.turns.add(at)
 		}
 		return true
 	}
+}
+
+// cut makes f, whose Body is the rest of a block, the put from the heap at the start of that, or else the records before
+// the first one. It returns how many records these are, and their bytes in the block.
+func (s *Sender) cut(local layout.Local, records int, f *Frame) (n, size int, err error) {
+	for rest := f.Body; n < records; n++ {
+		if rest, err = record.Parse(rest, &s.record); err != nil {
+			return 0, 0, err
+		}
+		if s.record.Op != record.OpPutFrom {
+			size += s.record.Size()
+			continue
+		}
+		if n > 0 {
+			break
+		}
+		if err := s.c.Limits.CheckSource(&s.record); err != nil {
+			return 0, 0, err
+		}
+		f.Body, f.Read = nil, Read{Local: local, Offset: s.record.From(), Length: s.record.Length}
+		record.AppendPutHead(f.Lead[:0], &s.record)
+		return 1, record.SizePutFrom, nil
+	}
+	f.Body = f.Body[:size]
+	return n, size, nil
+}
+
+// Fault returns the PE, if there is one, whose records were no longer those that Add has seen. The Sender has dropped it.
+func (s *Sender) Fault() *Fault {
+	f := s.fault
+	s.fault = nil
+	return f
 }
 
 // Sent says that frames of this many bytes in all are the kernel's.

@@ -1,5 +1,7 @@
 package stream
 
+import "github.com/goshmem/goshmem/internal/agent/record"
+
 // turns is a queue of numbers, each in it once at most.
 type turns struct {
 	next       []int32 // by number: 0 if it is not in the queue, -1 if it is the last one, else 1 + the number behind it
@@ -76,6 +78,8 @@ type Frame struct {
 	Header
 	Body []byte // records: part of the PE's block. It stays as it is until the records are done.
 	Read Read   // data: what the driver reads when it posts, or what it lets the transport read until the frame is sent
+	// Records with a Read have no Body: they are one put of what is read, behind Lead.
+	Lead [record.SizePutHead]byte
 }
 
 // Size returns the bytes of the frame.

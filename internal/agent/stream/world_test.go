@@ -444,7 +444,7 @@ func cutTwice(t *testing.T, first, second int) int {
 	for _, op := range []struct {
 		local int
 		kind  opKind
-	}{{0, doPut}, {0, doFetch}, {1, doFetch}, {0, doGet}, {0, doAdd}, {0, doFetch}, {1, doSignal}} {
+	}{{0, doPut}, {0, doPutFrom}, {0, doFetch}, {1, doFetch}, {0, doGet}, {0, doAdd}, {0, doFetch}, {1, doSignal}} {
 		if !w.nodes[0].issue(op.local, 1, 0, op.kind) {
 			t.Fatal("no block is free")
 		}

@@ -26,7 +26,7 @@ var table = []group{
 			"internal/plan", "internal/group", "internal/ending", "internal/fold", "internal/daemon/life", "internal/daemon/pulse",
 			"internal/wire", "internal/envvar", "internal/invariants",
 			"internal/lab/sample", "internal/control/session",
-			"internal/agent/record", "internal/agent/stream",
+			"internal/agent/express", "internal/agent/record", "internal/agent/stream",
 		},
 		may:  []string{"layer 0"},
 		pure: true,

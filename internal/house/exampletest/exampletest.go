@@ -29,7 +29,7 @@ func Main(m *testing.M, example func()) {
 		example()
 		return
 	}
-	if os.Getenv(asOshrun) != "" {
+	if isAgent := len(os.Args) == 2 && os.Args[1] == "agent"; isAgent || os.Getenv(asOshrun) != "" { // agents have no environment
 		os.Exit(cli.Execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) //nolint:forbidigo // the process is oshrun here
 	}
 	os.Exit(m.Run()) //nolint:forbidigo // as the testing package does
@@ -63,10 +63,41 @@ func Rows(t *testing.T, file string) (all []Row) {
 	return all
 }
 
-// Run tests the example in the current folder. It starts the example with the command in README.md and, without
+// Run tests the example in the current folder on one node and on several: it is RunOnOneNode and RunOnNodes.
+func Run(t *testing.T, want func(n int) (pattern string, status int)) {
+	t.Helper()
+	RunOnOneNode(t, want)
+	RunOnNodes(t, "", want)
+}
+
+// RunOnNodes starts the example in the current folder with the command in README.md on 2 emulated nodes and, without
+// -short, on 4. want is that of RunOnOneNode. A part of the standard error must match the pattern says.
+func RunOnNodes(t *testing.T, says string, want func(n int) (pattern string, status int)) {
+	t.Helper()
+	r := here(t)
+	folder := install(t, r)
+	n, err := strconv.Atoi(r.npes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, nodes := range []string{"2", "4"} {
+		if nodes != "2" && testing.Short() {
+			break
+		}
+		t.Run(nodes+" nodes", func(t *testing.T) {
+			pattern, status := want(n)
+			said := start(t, folder, strings.Replace(r.Command, "oshrun ", "oshrun --emulate "+nodes+" ", 1), pattern, status)
+			if is, err := regexp.MatchString(says, said); err != nil || !is {
+				t.Errorf("standard error %q, want a part like %q (%v)", said, says, err)
+			}
+		})
+	}
+}
+
+// RunOnOneNode tests the example in the current folder. It starts the example with the command in README.md and, without
 // -short, with 1, 2, 3, 5 and 8 PEs. want returns the exit status and a pattern for n PEs; the pattern must match
 // the whole output, whose lines are sorted.
-func Run(t *testing.T, want func(n int) (pattern string, status int)) {
+func RunOnOneNode(t *testing.T, want func(n int) (pattern string, status int)) {
 	t.Helper()
 	r := here(t)
 	checkSource(t, r)
@@ -154,8 +185,8 @@ func install(t *testing.T, r Row) string {
 	return dir
 }
 
-// start runs a command in a folder made by install, and checks its output and exit status.
-func start(t *testing.T, dir, command, pattern string, status int) {
+// start runs a command in a folder made by install, and checks its output and exit status. It returns the standard error.
+func start(t *testing.T, dir, command, pattern string, status int) (stderr string) {
 	t.Helper()
 	words := strings.Fields(command)
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, ".bin", words[0]), append([]string{"--timeout", "60s"}, words[1:]...)...)
@@ -170,6 +201,7 @@ func start(t *testing.T, dir, command, pattern string, status int) {
 	if err != nil || !is {
 		t.Errorf("%s: output %q, want %q (%v); %s", command, lines, pattern, err, &said)
 	}
+	return said.String()
 }
 
 // checkSource checks that the example has at most maxLines lines, and that its comment ends with its command.

@@ -1,0 +1,192 @@
+package cli
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// How long faults last.
+const (
+	faultLease     = 3 * time.Second // of jobs with long faults
+	faultShort     = 800 * time.Millisecond
+	faultLong      = faultLease + 2*time.Second
+	faultApart     = 2*faultLease + 25*time.Second // two agents give each other up after 2 leases and 20 s
+	faultAgentHung = 14 * time.Second              // its daemon takes 10 s to find that an agent is hung
+)
+
+// faultKind is a kind of fault.
+type faultKind struct {
+	name  string
+	apart bool // it needs nodes with networks of their own
+	kills bool // somebody dies
+	long  bool // it lasts longer than somebody is patient
+	make  func(f *faultJob, kind *faultKind)
+}
+
+// faultKinds are all kinds. The long ones are rare, because they take long.
+var faultKinds = []faultKind{
+	{name: "kill PE", kills: true, make: (*faultJob).killPE},
+	{name: "kill agent", kills: true, make: (*faultJob).killSomeNode},
+	{name: "kill daemon", kills: true, make: (*faultJob).killSomeNode},
+	{name: "stop PE", make: (*faultJob).stopPE},
+	{name: "stop agent", make: (*faultJob).stopNode},
+	{name: "stop daemon", make: (*faultJob).stopNode},
+	{name: "cut node", apart: true, make: (*faultJob).cutNode},
+	{name: "cut pair", apart: true, make: (*faultJob).cutSomePair},
+	{name: "reset", apart: true, make: (*faultJob).reset},
+	{name: "stop PE", long: true, make: (*faultJob).stopPE},
+	{name: "stop agent", long: true, kills: true, make: (*faultJob).stopNode},
+	{name: "stop daemon", long: true, kills: true, make: (*faultJob).stopNode},
+	{name: "cut node", apart: true, long: true, kills: true, make: (*faultJob).cutNode},
+	{name: "cut pair", apart: true, long: true, make: (*faultJob).cutSomePair},
+}
+
+// lasting returns how long a fault lasts.
+func (f *faultJob) lasting(kind *faultKind, long time.Duration) time.Duration {
+	if kind.long {
+		return long
+	}
+	return time.Duration(f.rng.Int64N(int64(faultShort)))
+}
+
+func (f *faultJob) killPE(*faultKind) { f.kill(f.somePE()) }
+
+// kill kills a PE.
+func (f *faultJob) kill(pe int) {
+	f.note("kill PE %d", pe)
+	f.die([]int{pe}, 128+int(syscall.SIGKILL), fmt.Sprintf("PE %d (pid %d) was killed by signal 9 (SIGKILL)", pe, f.pids[pe]))
+	check(f.t, syscall.Kill(f.pids[pe], syscall.SIGKILL))
+}
+
+func (f *faultJob) killSomeNode(kind *faultKind) { f.killNode(f.someNode(), kind) }
+
+// killNode kills the agent or the daemon of a node.
+func (f *faultJob) killNode(node string, kind *faultKind) {
+	pid, what := f.processOf(node, kind)
+	f.note("kill %s of %s", what, node)
+	f.lose(node)
+	check(f.t, syscall.Kill(pid, syscall.SIGKILL))
+}
+
+// processOf returns the process of a node that a kind is about.
+func (f *faultJob) processOf(node string, kind *faultKind) (pid int, what string) {
+	if strings.HasSuffix(kind.name, "agent") {
+		return f.agents[node], "agent"
+	}
+	return f.daemons[node], "daemon"
+}
+
+func (f *faultJob) stopPE(kind *faultKind) {
+	pe := f.somePE()
+	f.stop(fmt.Sprintf("PE %d", pe), f.pids[pe], f.lasting(kind, faultLong))
+}
+
+func (f *faultJob) stopNode(kind *faultKind) {
+	node := f.someNode()
+	pid, what := f.processOf(node, kind)
+	long := faultLong
+	if what == "agent" {
+		long = faultAgentHung
+	}
+	if kind.long {
+		f.lose(node)
+	}
+	f.stop(what+" of "+node, pid, f.lasting(kind, long))
+}
+
+// stop stops a process for some time. It may be killed meanwhile.
+func (f *faultJob) stop(what string, pid int, d time.Duration) {
+	f.note("stop %s for %v", what, d)
+	check(f.t, syscall.Kill(pid, syscall.SIGSTOP))
+	f.later(d, func() error {
+		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil && !isDead(pid) {
+			return err
+		}
+		return nil
+	})
+}
+
+// later heals after some time.
+func (f *faultJob) later(d time.Duration, heal func() error) {
+	f.heals.Go(func() {
+		<-time.After(d)
+		if err := heal(); err != nil {
+			f.t.Errorf("end of a fault: %v", err)
+		}
+	})
+}
+
+// cutNode takes the interface of a node down.
+func (f *faultJob) cutNode(kind *faultKind) {
+	node, d := f.someNode(), f.lasting(kind, faultLong)
+	f.note("cut %s for %v", node, d)
+	if kind.long {
+		f.lose(node)
+	}
+	port := "port" + strings.TrimPrefix(node, "node")
+	lost := f.lost[node]
+	check(f.t, f.inNetwork(f.holder, "ip", "link", "set", port, "down"))
+	f.later(d, func() error {
+		if err := f.inNetwork(f.holder, "ip", "link", "set", port, "up"); err != nil && !lost && !isDead(f.daemons[node]) {
+			return err
+		}
+		return nil
+	})
+}
+
+func (f *faultJob) cutSomePair(kind *faultKind) { f.cutPair(f.someNode(), f.someNode(), kind) }
+
+// cutPair makes two nodes send each other packets to an address that nobody has.
+func (f *faultJob) cutPair(a, b string, kind *faultKind) {
+	d := f.lasting(kind, faultApart)
+	f.note("cut %s from %s for %v", a, b, d)
+	if a == b {
+		return
+	}
+	if kind.long {
+		f.maybe[a], f.maybe[b] = true, true
+	}
+	for _, way := range [][2]string{{a, b}, {b, a}} {
+		from, to := f.networkOf(way[0]), addressOf(way[1])
+		check(f.t, f.inNetwork(from, "ip", "neigh", "replace", to, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent"))
+		f.later(d, func() error {
+			if err := f.inNetwork(from, "ip", "neigh", "del", to, "dev", "eth0"); err != nil && !isDead(f.daemons[way[0]]) {
+				return err
+			}
+			return nil
+		})
+	}
+}
+
+// reset breaks the connections of two agents some times, where the kernel can. Daemons have none with each other.
+func (f *faultJob) reset(*faultKind) {
+	a, b := f.someNode(), f.someNode()
+	times := 1 + f.rng.IntN(5)
+	f.note("reset connections of %s with %s %d times", a, b, times)
+	for range times {
+		check(f.t, f.inNetwork(f.networkOf(a), "ss", "--kill", "--tcp", "dst", addressOf(b)))
+		<-time.After(time.Duration(f.rng.Int64N(int64(60 * time.Millisecond))))
+	}
+}
+
+// networkOf says how nsenter names the network of a node.
+func (f *faultJob) networkOf(node string) string {
+	return fmt.Sprintf("--net=/proc/%d/ns/net", f.daemons[node])
+}
+
+// addressOf returns the address of a node.
+func addressOf(node string) string {
+	return fmt.Sprintf("10.0.0.%d", 1+number(strings.TrimPrefix(node, "node")))
+}
+
+// inNetwork runs a command in a network.
+func (f *faultJob) inNetwork(network string, args ...string) error {
+	if text, err := exec.Command("nsenter", slices.Concat([]string{network}, args)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w: %s", args, err, text)
+	}
+	return nil
+}
