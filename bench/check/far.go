@@ -11,6 +11,7 @@ import (
 // Bounds of far rows as multiples of C's time. tcpStream requires 0.8 times the speed of C's stream.
 const (
 	roundTrip = 2.3
+	express   = 1.3
 	tcpStream = 1 / 0.8
 )
 
@@ -21,6 +22,9 @@ const (
 	stores1M    = "far/store_1M/8"
 	stores64M   = "far/store_64M/8"
 )
+
+// byExpress ends the names of rows of round trips that go by express sockets. The others go through both agents.
+const byExpress = "/express"
 
 // nearRow begins the names of rows of two PEs of one node, in a job of several nodes.
 const nearRow = "far/near_"
@@ -33,6 +37,9 @@ func far() group {
 		{row: "far/fetch_add/8", peer: plainC, theirs: tcpPingPong, factor: roundTrip},
 		{row: "far/compare_swap/8", peer: plainC, theirs: tcpPingPong, factor: roundTrip},
 		{row: "far/put_quiet/8", peer: plainC, theirs: tcpPingPong, factor: roundTrip},
+		{row: "far/get/8" + byExpress, peer: plainC, theirs: tcpPingPong, factor: express},
+		{row: "far/fetch_add/8" + byExpress, peer: plainC, theirs: tcpPingPong, factor: express},
+		{row: "far/compare_swap/8" + byExpress, peer: plainC, theirs: tcpPingPong, factor: express},
 		{row: "far/put_1M/8", most: 33.3, peer: plainC, theirs: stores1M},
 		{row: "far/put_64M/8", peer: plainC, theirs: stores64M},
 		{row: "far/put/1048576", peer: plainC, theirs: tcpBytes, factor: tcpStream},
@@ -51,12 +58,16 @@ func far() group {
 			return nil
 		}
 		isNear := func(l *limit) bool { return strings.HasPrefix(l.row, nearRow) }
+		isExpress := func(l *limit) bool { return strings.HasSuffix(l.row, byExpress) }
 		var errs []error
-		if b.wanted(&g, func(l *limit) bool { return !isNear(l) }) {
-			errs = append(errs, b.records(ctx, goshmem, b.oursFar("2"), ""))
+		if b.wanted(&g, func(l *limit) bool { return !isNear(l) && !isExpress(l) }) {
+			errs = append(errs, b.records(ctx, goshmem, b.oursFar("2", "off", b.rows.String()), ""))
+		}
+		if b.wanted(&g, isExpress) {
+			errs = append(errs, b.records(ctx, goshmem, b.oursFar("2", "on", "^far/(get|fetch_add|compare_swap)/8$"), byExpress))
 		}
 		if b.wanted(&g, isNear) {
-			errs = append(errs, b.records(ctx, goshmem, b.oursFar("4"), ""))
+			errs = append(errs, b.records(ctx, goshmem, b.oursFar("4", "on", b.rows.String()), ""))
 		}
 		return errors.Join(append(errs, b.theirs(ctx, &g, plainC, 1, "wire"), b.theirs(ctx, &g, oshmem, 2, "far"))...)
 	}
@@ -69,7 +80,8 @@ func (b *bed) hasFar() bool {
 	return err == nil
 }
 
-// oursFar returns the command that measures goshmem's rows with PEs on two nodes. The kernel places the agents, too.
-func (b *bed) oursFar(pes string) []string {
-	return append([]string{b.oshrun, "--emulate", "2", "-n", pes}, b.program(b.rows.String(), "far")...)
+// oursFar returns the command that measures goshmem's rows with PEs on two nodes, with express sockets on or off. The kernel
+// places the agents, too.
+func (b *bed) oursFar(pes, express, rows string) []string {
+	return append([]string{"env", "GOSHMEM_EXPRESS=" + express, b.oshrun, "--emulate", "2", "-n", pes}, b.program(rows, "far")...)
 }

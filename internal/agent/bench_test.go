@@ -51,6 +51,7 @@ func BenchmarkPuts(b *testing.B) {
 
 // benchMemory returns the segments of two PEs.
 func benchMemory(b *testing.B) *memory {
+	b.Helper()
 	var segments *symheap.Map
 	for i := range nearPEs {
 		f, err := symheap.Create(symheap.Identity{Job: testJob, PE: uint32(i), NPEs: nearPEs, Incarnation: 1}, testHeap, symheap.WithWire())

@@ -122,6 +122,9 @@ func (p *Port) target(pe layout.PE) target {
 type Touched struct {
 	last  []uint64 // by node: the number after the context's last record; 0: none since the last Quiet
 	nodes []int32  // the nodes whose last is not 0
+	// many is the length of nodes, less only after the answers from a node that was removed were given to their Pendings. A
+	// Quiet that finds 0 has nothing to wait for, and needs no lock.
+	many uint32
 }
 
 // add notes a record. The caller holds the port's lock.
@@ -134,6 +137,7 @@ func (t *Touched) add(node, nodes int, next uint64) {
 	}
 	if t.last[node] == 0 {
 		t.nodes = append(t.nodes, int32(node))
+		rma.StoreRelease32(&t.many, uint32(len(t.nodes)))
 	}
 	t.last[node] = next
 }
@@ -174,7 +178,7 @@ func (p *Port) QuietPE(ctx context.Context, t *Touched, pe layout.PE) error {
 // the list and remove from it meanwhile: a removal moves an entry that this loop has visited, or a new one, to
 // a place that the loop may visit again.
 func (p *Port) quiet(ctx context.Context, t *Touched, only int) error {
-	if t == nil {
+	if t == nil || atomic.LoadUint32(&t.many) == 0 {
 		return nil
 	}
 	p.mu.Lock()
@@ -201,6 +205,7 @@ func (p *Port) quiet(ctx context.Context, t *Touched, only int) error {
 		if p.pendings > 0 {
 			p.harvest()
 		}
+		rma.StoreRelease32(&t.many, uint32(len(t.nodes)))
 		p.mu.Unlock()
 	}
 	return failed

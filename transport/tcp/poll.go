@@ -72,7 +72,7 @@ func (t *Transport) wait(timeout time.Duration) (woken bool, err error) {
 		switch {
 		case r.ID&watchID != 0:
 			if t.express == nil || !t.express.owner.Ready(int(uint32(r.ID))) {
-				woken, t.watched = true, true
+				woken, t.had = true, true
 			}
 		case r.ID&listenerID != 0:
 			t.accept(int(r.ID &^ listenerID))

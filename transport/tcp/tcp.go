@@ -77,7 +77,7 @@ type Transport struct {
 	peers   []*peer // by node; nil: not known yet
 	sockets table
 	closed  bool
-	watched bool // see Watched
+	watches // of the owner
 
 	doors   doors
 	express *ExpressDoor // nil: no express sockets
@@ -229,10 +229,15 @@ func (t *Transport) Watch(fd int) error {
 
 // Watched says whether a descriptor of Watch had input in a Poll since the last call. So an owner that was woken for
 // something else makes no system call to learn that there is none. While input stays, each Poll finds it.
-func (t *Transport) Watched() bool {
-	was := t.watched
-	t.watched = false
+func (w *watches) Watched() bool {
+	was := w.had
+	w.had = false
 	return was
+}
+
+// watches is what Poll has found of the descriptors of Watch.
+type watches struct {
+	had bool // input, since the last call of Watched
 }
 
 // Unwatch ends what Watch began.

@@ -507,8 +507,8 @@ func BenchmarkParseAndCheck(b *testing.B) {
 func TestIsWordPut(t *testing.T) {
 	const size = layout.HeapOffset + layout.WireSize + 64
 	limits := Limits{Near: 2, SegmentSize: size, Words: Range{8, 64}}
-	offsets := []uint64{0, 8, layout.HeapOffset - 8, layout.HeapOffset, layout.HeapOffset + 4, layout.HeapOffset + 56, layout.HeapOffset + 60,
-		layout.HeapOffset + 64, size - 8, size, 1 << 63, ^uint64(7), ^uint64(0)}
+	const heap = layout.HeapOffset
+	offsets := []uint64{0, 8, heap - 8, heap, heap + 4, heap + 56, heap + 60, heap + 64, size - 8, size, 1 << 63, ^uint64(7), ^uint64(0)}
 	words := 0
 	for _, off := range offsets {
 		for _, pe := range []layout.Local{0, 1, 2} {

@@ -1,0 +1,41 @@
+package far
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// A Quiet of a context without operations on other nodes takes no lock: near operations of a job of several nodes have it,
+// too. It takes the lock again once there is an operation.
+func TestQuietOfNothing(t *testing.T) {
+	r := newRig(t, 2, 1)
+	ctx := t.Context()
+	var touched Touched
+	v := uint64(5)
+	for range 2 {
+		r.mu.Lock()
+		ended := make(chan error, 1)
+		go func() { ended <- r.Quiet(ctx, &touched) }()
+		select {
+		case err := <-ended:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(30 * time.Second):
+			t.Fatal("a Quiet of nothing waits for the lock")
+		}
+		r.mu.Unlock()
+		if err := r.Put(ctx, &touched, 1, layout.HeapOffset, unsafe.Pointer(&v), 8); err != nil {
+			t.Fatal(err)
+		}
+		if touched.many != 1 {
+			t.Errorf("after a put %d nodes are known, want 1", touched.many)
+		}
+		if err := r.Quiet(ctx, &touched); err != nil || touched.many != 0 {
+			t.Errorf("after a Quiet %d nodes are known, want none; error %v", touched.many, err)
+		}
+	}
+}
