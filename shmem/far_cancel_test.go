@@ -180,8 +180,7 @@ func getOnStack(c *Ctx, x Sym[int64], pe int, want []int64) error {
 	if err != nil {
 		return err
 	}
-	growStack(10_000)
-	if before == uintptr(unsafe.Pointer(&local)) {
+	if growStack(10_000) != 10_000 || before == uintptr(unsafe.Pointer(&local)) {
 		return errors.New("the stack has not moved")
 	}
 	if err := c.Quiet(); err != nil || !slices.Equal(local[:], want) {
