@@ -11,6 +11,7 @@ import (
 	"github.com/goshmem/goshmem/coll/flat"
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/job"
 	"github.com/goshmem/goshmem/internal/version"
 	"github.com/goshmem/goshmem/pmix/client"
@@ -155,7 +156,7 @@ func newWorld(j *job.Job, mode Mode) (*World, error) {
 // words of that world's teams between two barriers.
 func rejoin(j *job.Job, spanning *flat.Process, teams ...*coll.Team) error {
 	if j.Far != nil {
-		if err := j.Far.Settle(context.Background()); err != nil {
+		if err := far.Settle(context.Background(), j.Far); err != nil {
 			return err
 		}
 	}

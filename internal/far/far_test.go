@@ -531,11 +531,11 @@ func TestResume(t *testing.T) {
 	if len(port.freeSlots) != len(old.freeSlots) || port.pieces != old.pieces {
 		t.Errorf("%d slots and pieces %b are free, want %d and %b", len(port.freeSlots), port.pieces, len(old.freeSlots), old.pieces)
 	}
-	if err := r.Settle(ctx); !errors.Is(err, context.DeadlineExceeded) {
+	if err := Settle(ctx, r.Port); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Settle while a node is stopped: %v, want the end of its context", err)
 	}
 	r.stop(1, false)
-	if err := r.Settle(t.Context()); err != nil {
+	if err := Settle(t.Context(), r.Port); err != nil {
 		t.Errorf("Settle: %v", err)
 	}
 	for i := range port.streams {

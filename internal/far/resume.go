@@ -52,12 +52,12 @@ func (p *Port) resume() error {
 	return nil
 }
 
-// Settle returns when all records that this Port and earlier ones have sent are executed, and what they have asked for has
-// come. A Port of a new world calls it first: an old world's records would write into the new one, and the answers to its
-// gets into the heap here.
+// Settle returns when all records that a Port and earlier ones of its region have sent are executed, and what they have asked
+// for has come. It comes before a new world: an old one's records would write into the new one, and the answers to its gets
+// into the heap here.
 //
 //   - Errors: as Quiet, except that records to lost nodes are no error.
-func (p *Port) Settle(ctx context.Context) error {
+func Settle(ctx context.Context, p *Port) error {
 	for i := range p.streams {
 		s := &p.streams[i]
 		p.mu.Lock()
