@@ -98,7 +98,7 @@ func TestReceiveEnds(t *testing.T) {
 	_, err = other.Write([]byte("abc"))
 	must(t, err)
 	must(t, xunix.BlockFor(s.FD, time.Minute))
-	if err := w.Receive(s, nil); err != nil { //nolint:staticcheck // nil: no context ends the wait
+	if err := w.Receive(s, nil); err != nil {
 		t.Errorf("with all bytes there: %v", err)
 	}
 }

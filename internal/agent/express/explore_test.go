@@ -3,6 +3,7 @@ package express
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -121,7 +122,7 @@ func explore(w *world) (states int, err error) {
 		for _, s := range steps {
 			next := w.clone()
 			s.do(next)
-			if err := visit(next, append(way[:len(way):len(way)], s.name)); err != nil {
+			if err := visit(next, append(slices.Clip(way), s.name)); err != nil {
 				return err
 			}
 		}
