@@ -326,5 +326,5 @@ func TestCheckOffAllocatesNothing(t *testing.T) {
 		}); n != 0 {
 			t.Errorf("%v allocations a call, want none", n)
 		}
-	}, oneNode)
+	})
 }

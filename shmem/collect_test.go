@@ -165,7 +165,8 @@ func TestReduceSameBits(t *testing.T) {
 			ok(t, shmem.Reduce(w.Team(), x, x, shmem.Sum))
 			ok(t, w.Barrier())
 			for pe := range w.NPEs() {
-				theirs, _ := x.Peer(pe)
+				theirs := make([]float64, size)
+				ok(t, shmem.Get(w.Ctx(), theirs, x, pe))
 				for i, v := range x.Local() {
 					if theirs[i] != v {
 						t.Fatalf("element %d is %v here and %v on PE %d, want the same bits", i, v, theirs[i], pe)
@@ -174,5 +175,5 @@ func TestReduceSameBits(t *testing.T) {
 			}
 			ok(t, w.Barrier())
 		}
-	}, oneNode)
+	})
 }

@@ -33,7 +33,7 @@ func TestWithOfDefaultContext(t *testing.T) {
 		for _, c := range append(used, w.Ctx()) {
 			wantError(t, c.Quiet(), shmem.ErrFinalized, "shmem.Ctx.Quiet:")
 		}
-	}, oneNode)
+	})
 }
 
 // Quiet on all kinds of handles may be under way when another goroutine finalizes. It fails from then on.

@@ -82,7 +82,8 @@
 // many of them past its own (GOSHMEM_EXPRESS).
 //
 //   - A blocking put and an atomic operation without a result return when the agent has them. Gets, fetching atomic
-//     operations and Quiet take a round trip. Several operations that are under way at once share it: GetNBI, PutNBI.
+//     operations and Quiet take a round trip, and so do blocking puts from 16 KiB on whose source is in the symmetric
+//     heap: the agent sends from there. Several operations that are under way at once share it: GetNBI, PutNBI.
 //   - Sym.Peer and PeerIn return false for far PEs. World.Shared is the team of the near PEs.
 //   - A team whose PEs are on several nodes is strict. Its collectives read the data of all PEs one after the other:
 //     they are right, and slow for many PEs. Agree, Validate, Shrink and package interop are missing there.

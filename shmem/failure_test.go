@@ -103,11 +103,11 @@ func TestDeathEndsCalls(t *testing.T) {
 					t.Errorf("Failed() = %v, want PE %d", got, victim)
 				}
 				ok(t, shmem.P(w.Ctx(), e.a, 5, w.MyPE())) // the objects are still usable
-			}, append(opts, shmemtest.Recover(victim), oneNode)...)
+			}, append(opts, shmemtest.Recover(victim))...)
 		}
 		t.Run(op, func(t *testing.T) { test(t, false, strictWorld) })
 		if !slices.Contains([]string{"Barrier", "Team.Sync", "Broadcast", "Reduce", "ReduceValue", "BroadcastValue", "FCollect", "Alltoall"}, op) {
-			t.Run(op+" in a tolerant world", func(t *testing.T) { test(t, true) })
+			t.Run(op+" in a tolerant world", func(t *testing.T) { test(t, true, oneNode) })
 		}
 	}
 }
@@ -145,7 +145,7 @@ func TestAckFailed(t *testing.T) {
 		if got := w.AckFailed(); !slices.Equal(got, []int{victim}) {
 			t.Errorf("second AckFailed() = %v, want only PE %d", got, victim)
 		}
-	}, shmemtest.Recover(victim), oneNode)
+	}, shmemtest.Recover(victim))
 }
 
 // checkEveryOperation makes all operations on a living PE through the slow half.
@@ -204,8 +204,8 @@ func checkEveryOperation(t *testing.T, w *shmem.World, x shmem.Sym[uint64], pe i
 	check("signals", v, 10, err)
 	v, err = shmem.G(c, two.At(1), pe)
 	check("PutSignal", v, 6, err)
-	if s, reachable := y.Peer(pe); !reachable || s[0] != 10 {
-		t.Errorf("Peer(%d) = %v, %v, want 10 in the first element", pe, s, reachable)
+	if s, reachable := y.Peer(pe); reachable != isNear(w, pe) || reachable && s[0] != 10 {
+		t.Errorf("Peer(%d) = %v, %v, want 10 in the first element, on this node", pe, s, reachable)
 	}
 	if len(y.Local()) != 1 {
 		t.Error("Local returns nil")
@@ -275,7 +275,7 @@ func TestDeathEndsLoops(t *testing.T) {
 		if y != 0 {
 			t.Errorf("the element on PE 0 is %d, want 0", y)
 		}
-	}, shmemtest.Recover(victim), oneNode)
+	}, shmemtest.Recover(victim))
 }
 
 // Several PEs die one after the other. Each callback runs once per death, including callbacks that
@@ -293,7 +293,7 @@ func TestOnFailure(t *testing.T) {
 			die()
 		}
 		if me == 3 {
-			wantDeathError(t, "WaitUntil", shmem.WaitUntil(c, x, shmem.EQ, 1), 1)
+			wantDeathError(t, "WaitUntil", shmem.WaitUntil(c, x.At(1), shmem.EQ, 1), 1)
 			w.AckFailed()
 			ok(t, shmem.WaitUntil(c, x, shmem.EQ, 3)) // all other PEs know of the death of PE 1
 			die()
@@ -325,14 +325,14 @@ func TestOnFailure(t *testing.T) {
 			t.Error("a callback ran more than once for one death")
 		}
 		wantDeathError(t, "Barrier", w.Barrier(), 1, 3) // acknowledged or not
-	}, strictWorld, shmemtest.Recover(1, 3), oneNode)
+	}, strictWorld, shmemtest.Recover(1, 3))
 }
 
 // Survivors finalize, in nested worlds as well, whether they learn of the death in Finalize or
 // before. The world has then ended for them.
 func TestFinalizeWithDead(t *testing.T) {
 	t.Run("strict", func(t *testing.T) { testFinalizeWithDead(t, true, strictWorld) })
-	t.Run("tolerant", func(t *testing.T) { testFinalizeWithDead(t, false) })
+	t.Run("tolerant", func(t *testing.T) { testFinalizeWithDead(t, false, oneNode) })
 }
 
 func testFinalizeWithDead(t *testing.T, fails bool, opts ...shmemtest.Option) {
@@ -365,7 +365,7 @@ func testFinalizeWithDead(t *testing.T, fails bool, opts ...shmemtest.Option) {
 		// Nothing that needs all PEs can begin again.
 		_, err := shmem.Init()
 		wantDeathError(t, "Init", err, victim)
-	}, append(opts, shmemtest.Recover(victim), oneNode)...)
+	}, append(opts, shmemtest.Recover(victim))...)
 }
 
 // When Finalize of a process that noticed a death returns, all registered callbacks have been told
@@ -387,7 +387,7 @@ func TestFinalizeTells(t *testing.T) {
 				t.Errorf("callback %d got %v before Finalize returned, want only PE %d", i, pes, victim)
 			}
 		}
-	}, strictWorld, shmemtest.Recover(victim), oneNode)
+	}, strictWorld, shmemtest.Recover(victim))
 }
 
 // A survivor can end the job.
@@ -401,7 +401,7 @@ func TestGlobalExitWithDead(t *testing.T) {
 			w.GlobalExit(9)
 		}
 		wantDeathError(t, "WaitUntil", shmem.WaitUntil(w.Ctx(), shmem.Sym[int]{}, shmem.EQ, 0), 1) // never gets here
-	}, strictWorld, shmemtest.Recover(0, 1, 2), shmemtest.Status(9), oneNode)
+	}, strictWorld, shmemtest.Recover(0, 1, 2), shmemtest.Status(9))
 }
 
 // If a PE dies before or in Init, the others' Init fails and names it.
@@ -437,11 +437,13 @@ func TestInitWithDead(t *testing.T) {
 		return
 	}
 	for i := range jobs {
-		var out strings.Builder
-		shmemtest.Run(t, npes, nil, shmemtest.Recover(0, 1, 2), shmemtest.Output(&out),
-			shmemtest.Env("TEST_DIE_AFTER="+(time.Duration(i)*4*time.Millisecond).String()), oneNode)
-		if n := strings.Count(out.String(), "survived\n"); n != npes-1 {
-			t.Errorf("victim died after %d ms: %d of %d survivors ended without an error:\n%s", 4*i, n, npes-1, &out)
+		var outputs jobOutputs
+		shmemtest.Run(t, npes, nil, shmemtest.Recover(0, 1, 2), shmemtest.Output(&outputs),
+			shmemtest.Env("TEST_DIE_AFTER="+(time.Duration(i)*4*time.Millisecond).String()))
+		for _, out := range outputs {
+			if n := strings.Count(out, "survived\n"); n != npes-1 {
+				t.Errorf("victim died after %d ms: %d of %d survivors ended without an error:\n%s", 4*i, n, npes-1, out)
+			}
 		}
 	}
 }
@@ -494,6 +496,6 @@ func TestDeathsAnywhere(t *testing.T) {
 			if slices.Contains(victims, me) {
 				select {} // until the timer kills it
 			}
-		}, strictWorld, shmemtest.Recover(victims...), oneNode)
+		}, strictWorld, shmemtest.Recover(victims...))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/far"
 )
 
 // mixedResults runs a job of two nodes in which each PE does random operations on its own part of an object of each PE, and
@@ -51,7 +52,7 @@ func mixedResults(t *testing.T, express string) [][]int64 {
 		if want := int64(turns * w.NPEs()); err == nil && n != want {
 			return fmt.Errorf("the counter is %d, want %d", n, want)
 		}
-		sockets[me] = w.session.h.far.ExpressSockets()
+		sockets[me] = far.ExpressSockets(w.session.h.far)
 		return err
 	})
 	if used := slices.Min(sockets) > 0; used != (express == "on") {

@@ -14,6 +14,7 @@ import (
 type memoryOf struct {
 	private uint64 // RssAnon: what it shares with no other process
 	peak    uint64 // VmHWM: the most that was resident so far, shared memory included
+	tables  uint64 // VmPTE: page tables
 }
 
 // readMemory reads the memory of a process.
@@ -28,7 +29,7 @@ func readMemory(t *testing.T, pid int) memoryOf {
 		}
 		return must(strconv.ParseUint(strings.TrimSpace(kib), 10, 64))(t) << 10
 	}
-	return memoryOf{private: field("RssAnon"), peak: field("VmHWM")}
+	return memoryOf{private: field("RssAnon"), peak: field("VmHWM"), tables: field("VmPTE")}
 }
 
 // agentPID returns the process number of the agent of this PE's node, which has the same parent.
@@ -65,7 +66,7 @@ func wantMemory(t *testing.T, what string, private, shared uint64) {
 		private uint64
 	}{{"the PE", os.Getpid(), private}, {"its agent", agent, 0}} {
 		m := readMemory(t, p.pid)
-		t.Logf("%s: %s has %d MiB of its own, and had %d MiB with shared memory", what, p.name, m.private>>20, m.peak>>20)
+		t.Logf("%s: %s has %d MiB of its own, and had %d MiB with shared memory; page tables: %d KiB", what, p.name, m.private>>20, m.peak>>20, m.tables>>10)
 		if m.private > p.private+more {
 			t.Errorf("%s: %s has %d MiB of its own, want at most %d MiB", what, p.name, m.private>>20, (p.private+more)>>20)
 		}

@@ -10,9 +10,8 @@ import (
 // TestMain adds the flag -nodes, which says on how many nodes jobs run.
 func TestMain(m *testing.M) { shmemtest.Main(m) }
 
-// oneNode is for tests of what jobs of several nodes do not have: tolerant teams, Agree and what is built on it, the
-// comparison of collective calls, teams in any order of members, memory of other PEs by loads and stores, and calls that
-// allocate nothing.
+// oneNode is for tests of what jobs of several nodes do not have: tolerant teams, and Agree, Validate and Shrink of teams
+// on several nodes; comparisons of GOSHMEM_CHECK; package mpi; values that are combined without allocation.
 var oneNode = shmemtest.Nodes(1)
 
 // ok fails the test on an error.
@@ -31,6 +30,15 @@ func must[T any](v T, err error) func(*testing.T) T {
 		ok(t, err)
 		return v
 	}
+}
+
+// jobOutputs keeps what each job of a Run has printed. On several numbers of nodes there are several jobs.
+type jobOutputs []string
+
+// Write takes the whole output of a job.
+func (o *jobOutputs) Write(b []byte) (int, error) {
+	*o = append(*o, string(b))
+	return len(b), nil
 }
 
 // spans says whether the PEs of the world are on several nodes.

@@ -36,7 +36,7 @@ func TestLockKills(t *testing.T) {
 			c, me := w.Ctx(), w.MyPE()
 			var l shmem.Lock
 			for range 1 + seed%npes { // every PE is the home of some job's lock
-				l = must(shmem.NewLock(w))(t)
+				l = newLockBeside(t, w, victims...)
 			}
 			dies := slices.Contains(victims, me)
 			x := must(shmem.Calloc[int64](w, 3+npes))(t)
@@ -86,7 +86,7 @@ func TestLockKills(t *testing.T) {
 			}
 			ok(t, l.Release(c))
 			checkInt(t, "PEs left in the queue", shmem.Queued(w, l), 0)
-		}, shmemtest.Recover(victims...), oneNode)
+		}, shmemtest.Recover(victims...))
 	}
 }
 

@@ -53,5 +53,5 @@ func TestModelsOfTwoLayers(t *testing.T) {
 		expect(seen, "OpenSHMEM")
 		ok(t, w.Finalize())
 		ok(t, c.Finalize(ctx))
-	}, oneNode)
+	})
 }

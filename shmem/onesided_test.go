@@ -2,6 +2,7 @@ package shmem_test
 
 import (
 	"runtime"
+	"strings"
 	"sync"
 	"testing"
 
@@ -98,6 +99,11 @@ var oneSided = map[string]func(c *shmem.Ctx, x shmem.Sym[uint64], buf []uint64, 
 	},
 }
 
+// isPending reports whether an operation returns a Pending.
+func isPending(op string) bool {
+	return op == "GetNBI" || strings.HasPrefix(op, "Atomic") && strings.HasSuffix(op, "NBI")
+}
+
 // Every operation refuses bad arguments and says why.
 func TestOneSidedRefusals(t *testing.T) {
 	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
@@ -118,6 +124,9 @@ func TestOneSidedRefusals(t *testing.T) {
 				wantError(t, call(c, gone, buf, 0), shmem.ErrFreed, "shmem."+op+":")
 				wantError(t, call(c, x.At(8), buf, 0), shmem.ErrBounds, "shmem."+op+":", "index 8")
 				wantError(t, call(c, x.Slice(3, 3), buf, 0), shmem.ErrBounds, "shmem."+op+":")
+				if isPending(op) && !isNear(w, 0) {
+					return // what its Pending points to is allocated
+				}
 				if n := testing.AllocsPerRun(10, func() { _ = call(c, x, buf, 0) }); n != 0 {
 					t.Errorf("%s: %v allocations, want none", op, n)
 				}
@@ -128,7 +137,7 @@ func TestOneSidedRefusals(t *testing.T) {
 			wantError(t, call(c, x, buf, 0), shmem.ErrFinalized, "shmem."+op+":")
 		}
 		wantError(t, c.QuietPE(0), shmem.ErrFinalized, "Ctx.QuietPE")
-	}, oneNode)
+	})
 }
 
 // Every operation on a PE that dies ends, and from then on is refused at once. What was fetched
@@ -166,7 +175,7 @@ func TestOneSidedDead(t *testing.T) {
 		ok(t, c.QuietPE(me, (victim+1)%npes))
 		wantError(t, c.QuietPE(victim, npes), shmem.ErrPERange)
 		checkAfterDeath(t, w, x.Slice(16, 64), me)
-	}, shmemtest.Recover(victim), oneNode)
+	}, shmemtest.Recover(victim))
 }
 
 // checkAfterDeath makes all operations on this PE itself when another PE has died. They work as

@@ -294,7 +294,7 @@ func TestAccessibleAfterDeath(t *testing.T) {
 			checkBool(t, "PEAccessible", w.PEAccessible(pe), pe != victim)
 			checkBool(t, "Accessible", x.Accessible(pe), pe != victim)
 		}
-	}, shmemtest.Recover(victim), oneNode)
+	}, shmemtest.Recover(victim))
 }
 
 var _ = routine("shmem_info_get_version", func(t *testing.T, _ *shmem.World) {

@@ -379,7 +379,7 @@ func TestOneSidedSerial(t *testing.T) {
 					runSerial(t, w, team, seeds[0], bitwiseOps[int64])
 					ok(t, team.Destroy())
 				}
-			}, oneNode)
+			})
 		})
 	}
 }

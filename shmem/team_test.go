@@ -82,7 +82,7 @@ func TestBadTeams(t *testing.T) {
 		}
 		wantError(t, (&shmem.Team{}).Destroy(), shmem.ErrArgument, "team is nil")
 		ok(t, w.Barrier())
-	}, oneNode)
+	})
 }
 
 // Every call on a destroyed team says that it was destroyed, whichever handle it uses.
@@ -203,7 +203,7 @@ func TestIrregularTeam(t *testing.T) {
 			clear(x.Local())
 			ok(t, w.Barrier())
 		}
-	}, oneNode)
+	})
 }
 
 // teamPEs is a team and its PEs.
@@ -406,7 +406,7 @@ func TestDeathsAmongTeams(t *testing.T) {
 			if got := w.Failed(); !slices.Equal(got, []int{victim}) {
 				t.Errorf("Failed() = %v, survivors %v", got, survivors)
 			}
-		}, shmemtest.Recover(victim), oneNode)
+		}, shmemtest.Recover(victim))
 	}
 }
 

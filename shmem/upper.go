@@ -167,6 +167,15 @@ func (h *heap) spans(s *numbers) bool {
 	return false
 }
 
+// abandon gives up a team whose maker has failed with err. An error of arguments is that of all its PEs: they meet, since
+// the id of a team on several nodes is free again only after a last meeting.
+func (t *Team) abandon(err error) {
+	if _, alike := errors.AsType[*UsageError](err); alike && t.upper != nil {
+		_ = t.dissolve() // if a PE has died, the id stays taken
+	}
+	t.release()
+}
+
 // checkNear returns an error for calls that a team whose PEs are on several nodes does not have yet.
 func (t *Team) checkNear(op string) error {
 	if t.upper == nil {

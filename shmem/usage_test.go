@@ -224,7 +224,7 @@ func TestWorldsLeaveNoGoroutine(t *testing.T) {
 				t.Fatalf("%d goroutines after %d worlds, but %d before", runtime.NumGoroutine(), many, before)
 			}
 		}
-	}, oneNode)
+	})
 }
 
 // The error of an exhausted heap names the size asked for, the free size, the variable and a value

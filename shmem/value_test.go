@@ -32,6 +32,14 @@ func bytesOf[T any](v *T) []byte {
 	return nil
 }
 
+// valueRounds is how often all sizes of values are tried. A large value takes hundreds of round trips between nodes.
+func valueRounds(w *shmem.World) int {
+	if spans(w) {
+		return 3
+	}
+	return 20
+}
+
 // Reductions of values of all sizes, in jobs of each size, on the world and on a team in another
 // order, with all kinds of operators.
 func TestReduceValue(t *testing.T) {
@@ -39,7 +47,7 @@ func TestReduceValue(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			shmemtest.Run(t, n, func(t *testing.T, w *shmem.World) {
 				turned := must(w.Team().SplitStrided(n-1, -1, n, nil))(t)
-				for round := range 20 {
+				for round := range valueRounds(w) {
 					for _, tm := range []*shmem.Team{w.Team(), turned} {
 						delayInTurn(w, round)
 						testReduceValues(t, tm, round)
@@ -132,7 +140,7 @@ func TestBroadcastValue(t *testing.T) {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
 			shmemtest.Run(t, n, func(t *testing.T, w *shmem.World) {
 				tm, me := w.Team(), w.MyPE()
-				for round := range 20 {
+				for round := range valueRounds(w) {
 					for root := range n {
 						delayInTurn(w, round+root)
 						checkEqual(t, "int", must(shmem.BroadcastValue(tm, me*100+round, root))(t), root*100+round)

@@ -86,7 +86,7 @@ func TestDeathEndsSets(t *testing.T) {
 				ok(t, shmem.P(c, x, 7, 2-me))
 				ok(t, shmem.P(c, x.At(1), 7, 2-me))
 				ok(t, wait(c, x))
-			}, shmemtest.Recover(victim), oneNode)
+			}, shmemtest.Recover(victim))
 		})
 	}
 }
@@ -127,5 +127,5 @@ func TestSetsAllocateNothing(t *testing.T) {
 		}); n != 0 {
 			t.Errorf("%v allocations, want none", n)
 		}
-	}, oneNode)
+	})
 }

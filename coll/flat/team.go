@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 
 	"github.com/goshmem/goshmem/coll"
@@ -231,11 +232,14 @@ func (t *Team) knownDead() (who []int) {
 // teamError turns an error of the part, which names its members, into one that names members of the team.
 func (t *Team) teamError(err error) error {
 	if e, ok := errors.AsType[*coll.DeadError](err); ok {
-		d := &coll.DeadError{}
+		all := t.knownDead() // the part knows of its own members only
 		for _, i := range e.Members {
-			d.Members = append(d.Members, t.local[i])
+			if who := t.local[i]; !slices.Contains(all, who) {
+				all = append(all, who)
+			}
 		}
-		return d
+		slices.Sort(all)
+		return &coll.DeadError{Members: all}
 	}
 	if e, ok := errors.AsType[*coll.LeftError](err); ok {
 		return t.faultError(left, int32(t.local[e.Member]))

@@ -111,6 +111,13 @@ func (x *executor) Execute(source stream.Source, r *record.Record) (record.Statu
 // perform executes a record that the limits pass and whose target is alive.
 func (x *executor) perform(r *record.Record) (record.Status, uint64) {
 	m := x.memory
+	if m.limits.IsWordPut(r) {
+		if m.dead[r.Local] {
+			return record.StatusDead, 0
+		}
+		m.putWord(r)
+		return record.StatusOK, 0
+	}
 	switch {
 	case m.limits.Check(r) != nil:
 		return record.StatusBad, 0

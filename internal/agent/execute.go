@@ -98,6 +98,13 @@ func put(to unsafe.Pointer, data []byte, off uint64) {
 	rma.Move(to, data)
 }
 
+// putWord executes a put for which Limits.IsWordPut is true: by one store, as put does.
+func (m *memory) putWord(r *record.Record) {
+	pe := layout.Local(r.Local)
+	*(*uint64)(m.at(pe, r.Offset)) = r.Word()
+	m.touch(pe)
+}
+
 // scatter copies the data of a strided put to its blocks.
 func (m *memory) scatter(pe layout.Local, r *record.Record) {
 	s := r.Shape()

@@ -50,8 +50,12 @@ type orders struct {
 	packet    []byte
 }
 
-// take carries out the orders that have come. It returns errDaemonEnded when the daemon has ended.
+// take carries out the orders that have come. It returns errDaemonEnded when the daemon has ended. A PE's record wakes the
+// agent, too: it must not wait for a look at the line.
 func (o *orders) take(a *Agent) error {
+	if !o.transport.Watched() {
+		return nil
+	}
 	for {
 		n, fd, err := xunix.RecvPacketFD(int(o.line.Fd()), o.packet)
 		switch {

@@ -37,6 +37,7 @@ var faultKinds = []faultKind{
 	{name: "stop daemon", make: (*faultJob).stopNode},
 	{name: "cut node", apart: true, make: (*faultJob).cutNode},
 	{name: "cut pair", apart: true, make: (*faultJob).cutSomePair},
+	{name: "reset", apart: true, make: (*faultJob).reset},
 	{name: "stop PE", long: true, make: (*faultJob).stopPE},
 	{name: "stop agent", long: true, kills: true, make: (*faultJob).stopNode},
 	{name: "stop daemon", long: true, kills: true, make: (*faultJob).stopNode},
@@ -128,9 +129,9 @@ func (f *faultJob) cutNode(kind *faultKind) {
 	}
 	port := "port" + strings.TrimPrefix(node, "node")
 	lost := f.lost[node]
-	check(f.t, f.inNetwork(f.holder, "link", "set", port, "down"))
+	check(f.t, f.inNetwork(f.holder, "ip", "link", "set", port, "down"))
 	f.later(d, func() error {
-		if err := f.inNetwork(f.holder, "link", "set", port, "up"); err != nil && !lost && !isDead(f.daemons[node]) {
+		if err := f.inNetwork(f.holder, "ip", "link", "set", port, "up"); err != nil && !lost && !isDead(f.daemons[node]) {
 			return err
 		}
 		return nil
@@ -150,11 +151,10 @@ func (f *faultJob) cutPair(a, b string, kind *faultKind) {
 		f.maybe[a], f.maybe[b] = true, true
 	}
 	for _, way := range [][2]string{{a, b}, {b, a}} {
-		from := fmt.Sprintf("--net=/proc/%d/ns/net", f.daemons[way[0]])
-		to := fmt.Sprintf("10.0.0.%d", 1+number(strings.TrimPrefix(way[1], "node")))
-		check(f.t, f.inNetwork(from, "neigh", "replace", to, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent"))
+		from, to := f.networkOf(way[0]), addressOf(way[1])
+		check(f.t, f.inNetwork(from, "ip", "neigh", "replace", to, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent"))
 		f.later(d, func() error {
-			if err := f.inNetwork(from, "neigh", "del", to, "dev", "eth0"); err != nil && !isDead(f.daemons[way[0]]) {
+			if err := f.inNetwork(from, "ip", "neigh", "del", to, "dev", "eth0"); err != nil && !isDead(f.daemons[way[0]]) {
 				return err
 			}
 			return nil
@@ -162,10 +162,31 @@ func (f *faultJob) cutPair(a, b string, kind *faultKind) {
 	}
 }
 
-// inNetwork runs ip in a network.
+// reset breaks the connections of two agents some times, where the kernel can. Daemons have none with each other.
+func (f *faultJob) reset(*faultKind) {
+	a, b := f.someNode(), f.someNode()
+	times := 1 + f.rng.IntN(5)
+	f.note("reset connections of %s with %s %d times", a, b, times)
+	for range times {
+		check(f.t, f.inNetwork(f.networkOf(a), "ss", "--kill", "--tcp", "dst", addressOf(b)))
+		<-time.After(time.Duration(f.rng.Int64N(int64(60 * time.Millisecond))))
+	}
+}
+
+// networkOf says how nsenter names the network of a node.
+func (f *faultJob) networkOf(node string) string {
+	return fmt.Sprintf("--net=/proc/%d/ns/net", f.daemons[node])
+}
+
+// addressOf returns the address of a node.
+func addressOf(node string) string {
+	return fmt.Sprintf("10.0.0.%d", 1+number(strings.TrimPrefix(node, "node")))
+}
+
+// inNetwork runs a command in a network.
 func (f *faultJob) inNetwork(network string, args ...string) error {
-	if text, err := exec.Command("nsenter", slices.Concat([]string{network, "ip"}, args)...).CombinedOutput(); err != nil {
-		return fmt.Errorf("ip %v: %w: %s", args, err, text)
+	if text, err := exec.Command("nsenter", slices.Concat([]string{network}, args)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w: %s", args, err, text)
 	}
 	return nil
 }

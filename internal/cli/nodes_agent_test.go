@@ -222,6 +222,19 @@ func TestEmulatedAgentKills(t *testing.T) {
 	}
 }
 
+// The user learns why a node is lost, also if its daemon's messages come by nothing but its connection.
+func TestNetworkAgentKill(t *testing.T) {
+	t.Parallel()
+	needNetworks(t)
+	j := start(t, "--recover", "--emulate", "2:netns", "-n", "2", "t-pe", "wait")
+	j.ready(2)
+	check(t, syscall.Kill(childrenThatRun(daemonsBelow(j.cmd.Process.Pid)[0], "agent")[0], syscall.SIGKILL))
+	j.endedWith(" is lost with PE ")
+	if said := j.stderr.String(); !strings.Contains(said, ": the agent of the node has failed: signal: killed; 1 PE goes on") {
+		t.Errorf("said %q, want why the node is lost", said)
+	}
+}
+
 // The end of an agent takes its own node alone. Nodes that its daemon has started go on.
 func TestEmulatedAgentOfStarter(t *testing.T) {
 	t.Parallel()

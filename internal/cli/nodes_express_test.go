@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/internal/agent/record"
+	"github.com/goshmem/goshmem/internal/far"
 	shared "github.com/goshmem/goshmem/internal/job"
 )
 
@@ -49,7 +50,7 @@ func testExpress(args []string, _, stderr io.Writer) int {
 		case old != i:
 			fmt.Fprintf(stderr, "over: addition %d returned %d\n", i, old)
 			return 1
-		case !said && j.Far.ExpressSockets() == 1:
+		case !said && far.ExpressSockets(j.Far) == 1:
 			said = true
 			fmt.Fprintln(stderr, "express socket")
 		}

@@ -271,7 +271,10 @@ func TestEarlyKills(t *testing.T) {
 func TestEmulatedEndOfNode(t *testing.T) {
 	t.Parallel()
 	alone := *nodeKills > someNodeKills
-	script := `sh -c 'sleep 1000 & sleep 1000 & wait' & echo "ready $$"; sleep 1000`
+	scripts := map[string]string{
+		"daemon": `sh -c 'sleep 1000 & sleep 1000 & wait' & echo "ready $$"; sleep 1000`,
+		"agent":  `sh -c 'sleep 1000 & sleep 1000 & wait' & "$0" pe t-pe linger; true`, // which uses it, and waits for nobody
+	}
 	layouts := []string{"4"}
 	if testenv.Has(networkRights()) {
 		layouts = append(layouts, "4:netns")
@@ -280,7 +283,7 @@ func TestEmulatedEndOfNode(t *testing.T) {
 		nodes := layouts[i%len(layouts)]
 		victim := []string{"daemon", "agent"}[i/len(layouts)%2]
 		t.Run(victim+" of "+nodes, func(t *testing.T) {
-			j := start(t, "--recover", "--launch-radix", "2", "--emulate", nodes, "-n", "8", "sh", "-c", script)
+			j := start(t, "--recover", "--launch-radix", "2", "--emulate", nodes, "-n", "8", "sh", "-c", scripts[victim], self(t))
 			j.ready(8)
 			daemons := daemonsBelow(j.cmd.Process.Pid)
 			theirs := map[int][]int{}

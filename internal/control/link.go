@@ -257,15 +257,21 @@ func (l *Link) Send(f wire.Frame) {
 	}
 }
 
-// Close says Bye after all frames that were sent, waits until the peer has taken them, and ends the link. If that takes
-// longer than within, or the peer is lost or has closed the link before, the error says how much was not acknowledged.
-func (l *Link) Close(within time.Duration) error {
+// Leave is the first half of Close: it says Bye after all frames that were sent, and does not wait. Nothing is sent any more.
+func (l *Link) Leave() {
 	l.mu.Lock()
 	if !l.closing && !l.ended && l.fatal == nil {
 		l.closing = true
 		l.frames.Push(wire.Frame{Kind: wire.KindBye, Stream: byeStream})
 	}
 	l.mu.Unlock()
+	l.signal()
+}
+
+// Close says Bye after all frames that were sent, waits until the peer has taken them, and ends the link. If that takes
+// longer than within, or the peer is lost or has closed the link before, the error says how much was not acknowledged.
+func (l *Link) Close(within time.Duration) error {
+	l.Leave()
 	l.start(Handler{}) // if nobody has
 	l.signal()
 	late := time.NewTimer(within)

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -75,6 +76,8 @@ type nodeAgent struct {
 	page, event *os.File   // the agent's page, and its event descriptor
 	told        sync.Mutex // held while a packet is sent that may have to wait
 	line        *os.File   // the socket between the step and the agent; nil: it was never started
+
+	words lastWords // of the process
 
 	mu    sync.Mutex // held while the process is started
 	cmd   *exec.Cmd  // nil: it was never started
@@ -315,9 +318,10 @@ func (a *nodeAgent) hear(j *localJob) {
 // startProcess starts the process. It has no input, and an environment that tells nothing.
 func (a *nodeAgent) startProcess(there *os.File) error {
 	attr := xunix.ChildAttr()
+	a.words.logger = a.logger
 	cmd := &exec.Cmd{
-		Path: a.command.Argv[0], Args: a.command.Argv, Env: []string{}, Dir: "/", Stderr: os.Stderr,
-		ExtraFiles: []*os.File{there}, SysProcAttr: attr,
+		Path: a.command.Argv[0], Args: a.command.Argv, Env: []string{}, Dir: "/", Stderr: &a.words,
+		ExtraFiles: []*os.File{there}, SysProcAttr: attr, WaitDelay: explainWithin,
 	}
 	done := make(chan error)
 	a.starter.work <- func() {
@@ -390,11 +394,42 @@ func (a *nodeAgent) awaitReady() (addr string, err error) {
 	return "", err
 }
 
+// lastWords logs what the agent writes on its standard error, and keeps the last line.
+type lastWords struct {
+	logger zerolog.Logger
+	mu     sync.Mutex
+	line   string
+}
+
+// Write never fails.
+func (w *lastWords) Write(text []byte) (int, error) {
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		w.logger.Info().Str("text", line).Msg("word of the agent")
+		w.mu.Lock()
+		w.line = strings.TrimPrefix(line, "oshrun: ")
+		w.mu.Unlock()
+	}
+	return len(text), nil
+}
+
+// last returns the last line.
+func (w *lastWords) last() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.line
+}
+
 // follow waits for the end of the process. If a PE has its descriptors, it ends the node's PEs then.
 func (a *nodeAgent) follow() {
 	a.end = a.cmd.Wait()
 	if a.end == nil {
 		a.end = errors.New("exit status 0 before the job was over")
+	}
+	if last := a.words.last(); last != "" && a.cmd.ProcessState.Exited() { // otherwise its words say nothing of its end
+		a.end = fmt.Errorf("%w: %s", a.end, last)
 	}
 	err := fmt.Errorf("the agent of the node has failed: %w", a.end)
 	ran, lent := a.stop(err)

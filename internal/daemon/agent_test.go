@@ -52,6 +52,10 @@ func playAgent(mode string) error {
 		if m.Parse(packet) != nil || m.Number == 0 {
 			continue
 		}
+		if mode == "quits" {
+			fmt.Fprintln(os.Stderr, "oshrun: something is wrong")
+			os.Exit(3)
+		}
 		if gate, held := strings.CutPrefix(mode, "held "); held && m.Node >= 0 {
 			if err := awaitGate(gate); err != nil {
 				return err
@@ -199,6 +203,22 @@ func TestAgentEnds(t *testing.T) {
 		t.Error("the PE that has not used its agent is killed")
 	}
 	if got := receive(t, "notice", c.said); !strings.Contains(got, "host1: the agent of the node has failed: signal: killed: its PEs are killed") {
+		t.Errorf("the user is told %q", got)
+	}
+}
+
+// The last words of an agent that ends itself say why.
+func TestLastWordsOfAgent(t *testing.T) {
+	c := startCluster(t, []App{shell(2, "sleep 1000")}, []int{0, 1}, byAgent("quits"))
+	c.launch()
+	s := c.steps[0]
+	if _, lack := s.agent.lend(); lack != nil {
+		t.Fatal(lack)
+	}
+	if err := s.FarFailed(FarFailure{PEs: []int{1}, End: ending.End{Signal: 9}}); err != nil {
+		t.Error(err)
+	}
+	if got := receive(t, "notice", c.said); !strings.Contains(got, "host0: the agent of the node has failed: exit status 3: something is wrong: its PEs are killed") {
 		t.Errorf("the user is told %q", got)
 	}
 }

@@ -51,9 +51,9 @@ type expressTrip struct {
 	number uint64
 }
 
-// begin begins a round trip to a PE: it takes the socket to the node if there is one, it is free, and nothing of this PE
+// beginTrip begins a round trip to a PE: it takes the socket to the node if there is one, it is free, and nothing of this PE
 // is under way to the node. Otherwise the trip goes through the agent.
-func (e *expressSockets) begin(to target) (x expressTrip, ok bool, err error) {
+func (e *expressSockets) beginTrip(to target) (x expressTrip, ok bool, err error) {
 	p := e.p
 	x.to, x.seen = to, p.waiter.Epoch()
 	if err := p.deaths.gone(to); err != nil {
@@ -145,8 +145,8 @@ func (e *expressSockets) close(node int) {
 	e.sockets[node] = nil
 }
 
-// end gives the socket back, or closes it if it is lost.
-func (e *expressSockets) end(x *expressTrip, lost bool) {
+// endTrip gives the socket back, or closes it if it is lost.
+func (e *expressSockets) endTrip(x *expressTrip, lost bool) {
 	e.p.mu.Lock()
 	defer e.p.mu.Unlock()
 	e.client.End(x.to.node)
@@ -159,8 +159,8 @@ func (e *expressSockets) end(x *expressTrip, lost bool) {
 	}
 }
 
-// ExpressSockets returns how many express sockets this PE has.
-func (p *Port) ExpressSockets() (n int) {
+// ExpressSockets returns how many express sockets a PE has.
+func ExpressSockets(p *Port) (n int) {
 	if p.express == nil {
 		return 0
 	}
@@ -242,7 +242,7 @@ func (e *expressSockets) receive(ctx context.Context, x *expressTrip) error {
 // get gets n bytes, at most express.MaxData, by the express socket to the node. It returns false if the get has to
 // go through the agent.
 func (e *expressSockets) get(ctx context.Context, to target, off uint64, dst unsafe.Pointer, n int) (done bool, err error) {
-	x, ok, err := e.begin(to)
+	x, ok, err := e.beginTrip(to)
 	if !ok || err != nil {
 		return err != nil, err
 	}
@@ -251,7 +251,7 @@ func (e *expressSockets) get(ctx context.Context, to target, off uint64, dst uns
 	if err == nil {
 		copy(unsafe.Slice((*byte)(dst), r.Bytes), x.reply[express.ReplyHeader:])
 	}
-	e.end(&x, err != nil)
+	e.endTrip(&x, err != nil)
 	switch {
 	case errors.Is(err, errLost): // a get may be read twice
 		return false, nil
@@ -265,13 +265,13 @@ func (e *expressSockets) get(ctx context.Context, to target, off uint64, dst uns
 // fetch is get for an atomic operation. If it returns false, number is 0, or that of the request that may
 // have been executed: it has to be repeated as OpFetchOnce.
 func (e *expressSockets) fetch(ctx context.Context, t *Touched, to target, off uint64, code uint8, operand, cond uint64) (old, number uint64, done bool, err error) {
-	x, ok, err := e.begin(to)
+	x, ok, err := e.beginTrip(to)
 	if !ok || err != nil {
 		return 0, 0, err != nil, err
 	}
 	request := express.AppendFetch(x.request[:0], e.caller(), x.number, to.local, off, code, operand, cond)
 	r, err := e.exchange(ctx, &x, request, 0)
-	e.end(&x, err != nil)
+	e.endTrip(&x, err != nil)
 	switch {
 	case errors.Is(err, errLost):
 		return 0, x.number, false, nil

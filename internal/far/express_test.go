@@ -97,6 +97,10 @@ func (r *expressRig) open() {
 		must(r.t, own.Close())
 		_, err = r.Fetch(r.t.Context(), nil, 2, layout.HeapOffset+64, record.AtomicLoad, 8, 0, 0) // takes the answer
 		must(r.t, err)
+		// A request goes by the socket if all records are executed. The agent says so after it has answered.
+		var touched Touched
+		must(r.t, r.Signal(r.t.Context(), &touched, 2, layout.HeapOffset+128, 1, false))
+		r.quietOf(&touched)
 		return
 	}
 	r.t.Fatal("no socket is asked for")

@@ -55,6 +55,9 @@ func (p *Port) PutNBI(ctx context.Context, t *Touched, pe layout.PE, off uint64,
 		if err != nil {
 			return Sending{}, fmt.Errorf("put of %d bytes at offset %d of PE %d: %w", n, off, pe, err)
 		}
+		if at == 0 && whole == n { // otherwise the rest counts
+			*p.begun++
+		}
 		k := min(whole-at, record.MaxPut) // a multiple of 8, so no aligned element is cut
 		x.s, x.end = s, s.next+1
 		p.end(s, t, x.to, record.AppendPutFrom(body, x.to.local, off+uint64(at), k, from+uint64(at)))

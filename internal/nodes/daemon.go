@@ -69,7 +69,8 @@ func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) erro
 	d.server.Lost(errors.Join(errors.New("the front end has gone"), d.err))
 	<-d.server.Done()
 	if d.fallen {
-		return d.err // nodes whose agents this daemon has started go on
+		_ = d.link.Close(fallWithin) // the front end has broken it, or cannot be told
+		return d.err                 // nodes whose agents this daemon has started go on
 	}
 	d.branch.close(d.patience())
 	_ = d.link.Close(closeWithin) // the front end has gone, or has closed it
@@ -130,9 +131,13 @@ func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (daemon.No
 	return step, nil
 }
 
-// giveUp ends the node, whose agent has ended: the front end hears nothing more, and loses it.
+// fallWithin is how long the last word of a daemon whose node is lost may take.
+const fallWithin = 500 * time.Millisecond
+
+// giveUp ends the node, whose agent has ended: the front end hears why, and nothing more, and loses it.
 func (d *nodeDaemon) giveUp(err error) {
-	d.link.Abort() // first: what happens to the PEs is not their own
+	d.link.Send(wire.Frame{Kind: wire.KindFallen, Body: []byte(err.Error())})
+	d.link.Leave() // first: what happens to the PEs is not their own
 	d.end.Do(func() {
 		d.err, d.fallen = err, true
 		close(d.over)

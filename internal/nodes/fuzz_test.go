@@ -85,6 +85,7 @@ func seedFrames(f *testing.F) {
 		{Kind: wire.KindStartAgent, Stream: 2, Body: wire.Encode(order.code)},
 		{Kind: wire.KindAgentEnded, Stream: 2, Body: wire.Encode(end.code)},
 		{Kind: wire.KindKillAgent, Stream: 2},
+		{Kind: wire.KindFallen, Body: []byte("the agent has failed")},
 		relayFrame(1, wire.Frame{Kind: wire.KindFence, Body: wire.Split([]byte("fence"))[0]}),
 		relayFrame(2, wire.Frame{Kind: wire.KindFetch, Body: wire.Split([]byte("fetch"))[0]}),
 		relayFrame(courier.ToRoot, wire.Frame{Kind: wire.KindTell, Body: wire.Split([]byte("news"))[0]}),

@@ -94,6 +94,7 @@ const (
 	KindKillAgent                       // it is to kill that agent
 	KindAgentEnded                      // that agent has ended, and how
 	KindNodes                           // the job has more nodes: the stream is how many
+	KindFallen                          // the last word of a daemon whose node is lost, and why
 )
 
 const (

@@ -71,7 +71,9 @@ func (t *Transport) wait(timeout time.Duration) (woken bool, err error) {
 	for _, r := range t.ready {
 		switch {
 		case r.ID&watchID != 0:
-			woken = t.express == nil || !t.express.owner.Ready(int(uint32(r.ID))) || woken
+			if t.express == nil || !t.express.owner.Ready(int(uint32(r.ID))) {
+				woken, t.watched = true, true
+			}
 		case r.ID&listenerID != 0:
 			t.accept(int(r.ID &^ listenerID))
 		default:

@@ -77,6 +77,7 @@ type Transport struct {
 	peers   []*peer // by node; nil: not known yet
 	sockets table
 	closed  bool
+	watched bool // see Watched
 
 	doors   doors
 	express *ExpressDoor // nil: no express sockets
@@ -224,6 +225,14 @@ func (t *Transport) Watch(fd int) error {
 		return transport.ErrClosed
 	}
 	return t.epoll.Add(fd, watchID|uint64(uint32(fd)), false)
+}
+
+// Watched says whether a descriptor of Watch had input in a Poll since the last call. So an owner that was woken for
+// something else makes no system call to learn that there is none. While input stays, each Poll finds it.
+func (t *Transport) Watched() bool {
+	was := t.watched
+	t.watched = false
+	return was
 }
 
 // Unwatch ends what Watch began.

@@ -187,10 +187,17 @@ func TestWatch(t *testing.T) {
 	if err := tr.Watch(fd); err != nil {
 		t.Fatal(err)
 	}
+	tr.Wake()
+	if _, err := tr.Poll(nil, -1); err != nil || tr.Watched() {
+		t.Errorf("a Poll that Wake ends: error %v, want none, and no input in the pipe", err)
+	}
 	io.WriteString(w, "x")
 	for range 2 {
 		if _, err := tr.Poll(nil, -1); err != nil {
 			t.Fatal(err)
+		}
+		if !tr.Watched() || tr.Watched() {
+			t.Error("Watched does not say once that the pipe has input")
 		}
 	}
 	tr.Unwatch(fd)

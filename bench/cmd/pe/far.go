@@ -12,8 +12,8 @@ const (
 	largePuts  = 16
 )
 
-// far measures operations of PE 0 on the first PE of another node, and on PE 1 if that is on its own node. All other PEs
-// wait meanwhile, in the library's wait function.
+// far measures operations of PE 0 on PE 1: with two PEs that is on another node, with more on the same one. All other PEs
+// sleep meanwhile, as a PE that waits for a disk would: a put wakes a PE that waits for a word, which then takes a processor.
 func (m *meter) far() (err error) {
 	shared, pes := m.w.Shared().NPEs(), m.w.NPEs()
 	if pes != 2*shared { // the same on all PEs
@@ -29,8 +29,9 @@ func (m *meter) far() (err error) {
 	if err := m.w.Barrier(); err != nil {
 		return err
 	}
+	m.done++
 	if m.me != 0 {
-		return shmem.WaitUntil(m.c, m.flag, shmem.EQ, 1)
+		return nap(m)
 	}
 	if shared > 1 {
 		err = m.nearRows(x)
@@ -41,7 +42,7 @@ func (m *meter) far() (err error) {
 		return err
 	}
 	for pe := 1; pe < pes; pe++ {
-		if err := shmem.P(m.c, m.flag, 1, pe); err != nil {
+		if err := shmem.P(m.c, m.flag, m.done, pe); err != nil {
 			return err
 		}
 	}

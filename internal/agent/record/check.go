@@ -75,6 +75,16 @@ func (l *Limits) CheckSource(r *Record) error {
 	return nil
 }
 
+// IsWordPut reports whether r is a put of one aligned word of 8 bytes to the heap, and passes Check. It is a quick Check for
+// the most frequent record.
+func (l *Limits) IsWordPut(r *Record) bool {
+	return r.Op == OpPut && r.Length == 8 && r.Code == 0 && int(r.Local) < l.Near && r.Offset%8 == 0 &&
+		r.Offset >= layout.HeapOffset && r.Offset < l.SegmentSize && l.SegmentSize-r.Offset >= layout.WireSize+8
+}
+
+// Word returns the data of a put of 8 bytes.
+func (r *Record) Word() uint64 { return r.word(0) }
+
 // CheckAnswer reports whether the n bytes of an answer may go to offset to in the segment of the PE that
 // has asked. The agent of that PE calls it.
 func (l *Limits) CheckAnswer(to, n uint64) error {

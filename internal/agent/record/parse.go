@@ -25,9 +25,11 @@ func (e *Error) Error() string {
 // Parse makes r a view of the record at the start of b, and returns what follows it. It looks at the size and at
 // the slot, without which there is no answer to say what is wrong. Limits.Check looks at the rest.
 func Parse(b []byte, r *Record) (rest []byte, err error) {
-	size, err := sizeAt(b)
-	if err != nil {
-		return nil, err
+	size := putSize(b)
+	if size == 0 {
+		if size, err = sizeAt(b); err != nil {
+			return nil, err
+		}
 	}
 	first := binary.LittleEndian.Uint64(b)
 	r.Op, r.Code, r.Local, r.Length = Op(first), uint8(first>>8), uint16(first>>16), uint32(first>>32)
@@ -45,9 +47,11 @@ func Count(b []byte) (n int, err error) {
 // Survey is Count, and says whether there is an OpPutFrom among the records.
 func Survey(b []byte) (n int, putsFrom bool, err error) {
 	for len(b) > 0 {
-		size, err := sizeAt(b)
-		if err != nil {
-			return n, putsFrom, err
+		size := putSize(b)
+		if size == 0 {
+			if size, err = sizeAt(b); err != nil {
+				return n, putsFrom, err
+			}
 		}
 		putsFrom = putsFrom || Op(b[0]) == OpPutFrom
 		b = b[size:]
@@ -66,6 +70,19 @@ func Skip(b []byte, n int) ([]byte, error) {
 		b = b[size:]
 	}
 	return b, nil
+}
+
+// putSize is sizeAt in line for a put, the most frequent record. It returns 0 for other records and for errors.
+func putSize(b []byte) int {
+	if len(b) < header {
+		return 0
+	}
+	first := binary.LittleEndian.Uint64(b)
+	size := int(header + (first>>32+7)&^7)
+	if Op(first) != OpPut || size > MaxRecord || size > len(b) {
+		return 0
+	}
+	return size
 }
 
 // sizeAt returns the size of the record at the start of b, which b holds in full.

@@ -502,3 +502,42 @@ func BenchmarkParseAndCheck(b *testing.B) {
 		rest = next
 	}
 }
+
+// IsWordPut is true for the puts of a word that Check allows, and for nothing else.
+func TestIsWordPut(t *testing.T) {
+	const size = layout.HeapOffset + layout.WireSize + 64
+	limits := Limits{Near: 2, SegmentSize: size, Words: Range{8, 64}}
+	offsets := []uint64{0, 8, layout.HeapOffset - 8, layout.HeapOffset, layout.HeapOffset + 4, layout.HeapOffset + 56, layout.HeapOffset + 60,
+		layout.HeapOffset + 64, size - 8, size, 1 << 63, ^uint64(7), ^uint64(0)}
+	words := 0
+	for _, off := range offsets {
+		for _, pe := range []layout.Local{0, 1, 2} {
+			for _, n := range []int{4, 8, 16} {
+				put := AppendPut(nil, pe, off, make([]byte, n))
+				for _, b := range [][]byte{put, AppendAtomic(nil, pe, off, CodeOf(AtomicAdd, 8), 1, 2), append([]byte{put[0], 1}, put[2:]...)} {
+					var r Record
+					if _, err := Parse(b, &r); err != nil {
+						t.Fatal(err)
+					}
+					inHeap := off >= layout.HeapOffset && off < size
+					want := limits.Check(&r) == nil && r.Op == OpPut && r.Length == 8 && off%8 == 0 && inHeap
+					if got := limits.IsWordPut(&r); got != want {
+						t.Errorf("%v of %d bytes, code %d, at offset %d of PE %d: %v, want %v", r.Op, r.Length, r.Code, off, pe, got, want)
+					} else if got {
+						words++
+					}
+				}
+			}
+		}
+	}
+	if words != 2*2 {
+		t.Errorf("%d puts of a word, want those at 2 offsets of 2 PEs", words)
+	}
+	if none := (&Limits{Near: 2}); none.IsWordPut(&Record{Op: OpPut, Length: 8, Offset: layout.HeapOffset, payload: make([]byte, 8)}) {
+		t.Error("a put to a segment of no size")
+	}
+	r := Record{}
+	if _, err := Parse(AppendPut(nil, 1, layout.HeapOffset, []byte{1, 2, 3, 4, 5, 6, 7, 8}), &r); err != nil || r.Word() != 0x0807060504030201 {
+		t.Errorf("word %#x, error %v", r.Word(), err)
+	}
+}
