@@ -189,7 +189,7 @@ func (w *World) checkSize(op string, n int, elem uint64, typeErr error) (uint64,
 func (w *World) matchArguments(call int, args coll.Words) error {
 	op := callNames[call&callMask]
 	if err := w.ctx.Quiet(); err != nil {
-		return w.team.conclude(op, err)
+		return conclude(w.team, op, err)
 	}
 	args[3] = uint64(call)
 	if w.session.h.checks {

@@ -37,7 +37,7 @@ func (s spanningCall) between(w coll.Words, body func() error) error {
 	if err != nil {
 		return s.t.publicError(s.op, err)
 	}
-	return s.t.conclude(s.op, body()) // also after an error of body: the others wait for this PE
+	return conclude(s.t, s.op, body()) // also after an error of body: the others wait for this PE
 }
 
 // read copies n bytes from an offset of a member's segment.

@@ -308,7 +308,7 @@ func (t *Team) meet() error {
 
 // conclude ends a collective in which this PE has failed, or not if err is nil. The PEs of a team that spans nodes meet
 // then: if one has failed, the call fails on all.
-func (t *Team) conclude(op string, err error) error {
+func conclude(t *Team, op string, err error) error {
 	if t.upper == nil || t.h.finalized() {
 		return err
 	}

@@ -258,7 +258,7 @@ func (w *World) Finalize() error {
 	if err == nil {
 		err = team.sync("Finalize")
 	} else if !finalizeIgnores(err) {
-		err = team.conclude("Finalize", err)
+		err = conclude(team, "Finalize", err)
 	}
 	if why != "" && errors.Is(err, context.DeadlineExceeded) {
 		err = unwindingError("Finalize", why)
@@ -391,7 +391,7 @@ func (w *World) Barrier() error {
 		return err
 	}
 	if err := w.ctx.Quiet(); err != nil {
-		return w.team.conclude("Barrier", err)
+		return conclude(w.team, "Barrier", err)
 	}
 	return w.team.sync("Barrier")
 }

@@ -209,3 +209,28 @@ func TestNewChecks(t *testing.T) {
 		}
 	}
 }
+
+// A Quiet that ends before its operations are done does not say that they have ended with a lost node. The next one does.
+func TestQuietOfLostAndSlowNodes(t *testing.T) {
+	r := newRig(t, 3, 1)
+	r.stop(1, true)
+	r.stop(2, true)
+	var touched Touched
+	v := uint64(1)
+	for _, pe := range []layout.PE{2, 1} { // Quiet visits node 1 first
+		if err := r.Put(t.Context(), &touched, pe, layout.HeapOffset, unsafe.Pointer(&v), 8); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.lose(1)
+	ctx, cancel := brief(t)
+	defer cancel()
+	if err := r.Quiet(ctx, &touched); isDeath(err) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("Quiet with a lost node and a stopped one: %v, want the end of its context alone", err)
+	}
+	r.stop(2, false)
+	wantDead(t, r.Quiet(t.Context(), &touched), -1)
+	if err := r.Quiet(t.Context(), &touched); err != nil {
+		t.Errorf("Quiet once more: %v", err)
+	}
+}

@@ -153,6 +153,15 @@ func (t *Touched) forget(i int, node int, last uint64) {
 	t.nodes = t.nodes[:end]
 }
 
+// remember takes back that nodes were forgotten. It gets pairs of a node and its last record.
+func (t *Touched) remember(pairs []uint64, nodes int) {
+	for ; len(pairs) > 0; pairs = pairs[2:] {
+		if node := int(pairs[0]); t.last[node] == 0 {
+			t.add(node, nodes, pairs[1])
+		}
+	}
+}
+
 // at returns entry i of the list.
 func (t *Touched) at(i int) (node int, last uint64, ok bool) {
 	if i >= len(t.nodes) {
@@ -185,6 +194,7 @@ func (p *Port) quiet(ctx context.Context, t *Touched, only int) error {
 	n := len(t.nodes)
 	p.mu.Unlock()
 	var failed error
+	var lost []uint64 // node and last record, of each lost node
 	for i := n - 1; i >= 0; i-- {
 		p.mu.Lock()
 		node, last, ok := t.at(i)
@@ -196,9 +206,13 @@ func (p *Port) quiet(ctx context.Context, t *Touched, only int) error {
 		err := p.awaitNode(ctx, s, last)
 		if err != nil {
 			err = fmt.Errorf("quiet: %d of %d records to node %d are executed: %w", s.executed(), last, node, err)
-			if failed = errors.Join(failed, err); !isDeath(err) {
-				return failed
+			if !isDeath(err) { // the next Quiet tells of lost nodes: an error of theirs alone says that all else is done
+				p.mu.Lock()
+				t.remember(lost, p.nodes)
+				p.mu.Unlock()
+				return err
 			}
+			failed, lost = errors.Join(failed, err), append(lost, uint64(node), last)
 		}
 		p.mu.Lock()
 		t.forget(i, node, last)

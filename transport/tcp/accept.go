@@ -22,7 +22,7 @@ func (t *Transport) accept(listener int) {
 		case errors.Is(err, xunix.ErrAgain):
 			return
 		case errors.Is(err, xunix.ErrNoDescriptors):
-			t.makeRoom(err)
+			makeRoom(t, err)
 			return
 		case err != nil:
 			t.doors.countStranger(err)
@@ -41,7 +41,7 @@ func (t *Transport) accept(listener int) {
 
 // makeRoom closes the oldest handshake when no descriptor is left. If there is none, it stops to look at the listeners
 // for a while: they stay ready, and Poll would turn in a circle.
-func (t *Transport) makeRoom(err error) {
+func makeRoom(t *Transport, err error) {
 	if s := t.shaking.oldestStranger(); s != nil {
 		t.turnAway(s, codeNone, err)
 		return
