@@ -91,7 +91,7 @@ func (t *Team) Split2D(xrange int, cx, cy *TeamConfig) (x, y *Team, err error) {
 		return nil, nil, err
 	}
 	if y, err = t.makeTeam(op, column, columns[t.me%len(columns)]); err != nil {
-		x.abandon(err)
+		abandon(x, err)
 		return nil, nil, err
 	}
 	return x, y, nil

@@ -169,7 +169,7 @@ func (h *heap) spans(s *numbers) bool {
 
 // abandon gives up a team whose maker has failed with err. An error of arguments is that of all its PEs: they meet, since
 // the id of a team on several nodes is free again only after a last meeting.
-func (t *Team) abandon(err error) {
+func abandon(t *Team, err error) {
 	if _, alike := errors.AsType[*UsageError](err); alike && t.upper != nil {
 		_ = t.dissolve() // if a PE has died, the id stays taken
 	}

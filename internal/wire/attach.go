@@ -42,7 +42,7 @@ import (
 
 const (
 	magic   = 0x48534f47 // "GOSH"
-	version = 7
+	version = 8
 
 	requestBytes = 24
 	replyBytes   = 72

@@ -52,7 +52,7 @@ func TestOffsets(t *testing.T) {
 		{"Slot size", unsafe.Sizeof(w.Slots[0]), 64},
 		{"Block size", unsafe.Sizeof(b), WireBlockSize},
 		{"Block.Body", unsafe.Offsetof(b.Body), 64},
-		{"AgentPage.Listed", unsafe.Offsetof(AgentPage{}.Listed), 64},
+		{"AgentPage.Listed", unsafe.Offsetof(AgentPage{}.Listed), 128},
 		{"AgentPage.Parts", unsafe.Offsetof(AgentPage{}.Parts), 4096},
 		{"AgentPage.Carried", unsafe.Offsetof(AgentPage{}.Carried), 64},
 		{"AgentPage.Traffic", unsafe.Offsetof(AgentPage{}.Traffic), 12288},
