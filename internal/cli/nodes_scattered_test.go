@@ -162,7 +162,8 @@ func TestShmemSpawned(t *testing.T) {
 	}{
 		"one node": {[]string{"--host", "a:1,b:4", "-n", "1", parent, "3"}, 0, nil},
 		"two nodes": {
-			[]string{"--host", "a:2,b:2", "--map-by", "node", "-n", "2", parent, "2"}, 1,
+			[]string{"--host", "a:2,b:2", "--map-by", "node", "-n", "2", parent, "2"},
+			1,
 			[]string{"world 0: shmem.Init: ", "the job has 2 nodes, and this one has PEs ", "this node has no agent: spawned jobs have none yet"},
 		},
 	} {
