@@ -75,7 +75,7 @@ func incrementLocked(c *Ctx, l Lock, count Sym[int64]) error {
 
 // mixedOperations does random operations on x of all PEs, and returns their results.
 func mixedOperations(c *Ctx, x Sym[int64], rounds int) (results []int64, err error) {
-	rng := rand.New(rand.NewPCG(uint64(x.off), 3))
+	rng := rand.New(rand.NewPCG(x.off, 3))
 	for i := range rounds {
 		pe, at, v := rng.IntN(4), x.At(rng.IntN(x.n-1)), int64(rng.IntN(100))
 		var got int64
