@@ -50,12 +50,16 @@ type orders struct {
 	packet    []byte
 }
 
-// take carries out the orders that have come. It returns errDaemonEnded when the daemon has ended. A PE's record wakes the
-// agent, too: it must not wait for a look at the line.
+// take carries out the orders that have come. A PE's record wakes the agent, too: it must not wait for a look at the line.
 func (o *orders) take(a *Agent) error {
 	if !o.transport.Watched() {
 		return nil
 	}
+	return o.receive(a)
+}
+
+// receive carries out the orders on the line. It returns errDaemonEnded when the daemon has ended.
+func (o *orders) receive(a *Agent) error {
 	for {
 		n, fd, err := xunix.RecvPacketFD(int(o.line.Fd()), o.packet)
 		switch {

@@ -203,7 +203,7 @@ func TestVerdict(t *testing.T) {
 	check(t, there.Close())
 	defer func() { _ = here.Close() }()
 	o := &orders{line: here, packet: make([]byte, wire.AgentPacket)}
-	if err := o.take(nil); err == nil || verdict(err) != nil {
+	if err := o.receive(nil); err == nil || verdict(err) != nil {
 		t.Errorf("after the end of the daemon: %v, %v, want an error that is no news", err, verdict(err))
 	}
 	a := &Agent{retries: []retry{{}, {err: fmt.Errorf("the other end has closed it: %w", io.EOF)}}}

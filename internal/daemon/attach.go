@@ -216,7 +216,7 @@ func (a *attachService) sendSegments(line *orderLine, p *localPE, req wire.Attac
 	if page {
 		fds = append(fds, int(files.page.Fd()))
 		if agent, lack = a.lendAgent(p.job); len(agent) > 0 {
-			line, err := a.agent.giveLine(p.id.PE - p.job.near[0])
+			line, err := a.agent.giveLine(int(p.job.local(p.id.PE)))
 			if err != nil {
 				return false, err
 			}

@@ -116,11 +116,7 @@ func (d *nodeDaemon) finish(err error) {
 
 // startStep starts the step of this node.
 func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (daemon.Node, error) {
-	agent, err := d.agentCommand(&cfg)
-	if err != nil {
-		return nil, err
-	}
-	hooks.Agent, hooks.AgentEnded = agent, d.giveUp
+	hooks.Agent, hooks.AgentEnded = d.agentCommand(&cfg), d.giveUp
 	cfg.Surroundings.Adopt()
 	cfg.OwnsChildren = !d.branch.isUsed() // agents are no PEs, and neither are daemons that they leave behind
 	hooks.IsOther = d.branch.owns
@@ -154,26 +150,23 @@ const agentWord = "agent"
 
 // agentCommand says how the agent of this node is started. Agents of other nodes reach it by the network that the user has
 // chosen for data, or by that which has brought this daemon to the front end. A node that no other one can reach has no
-// agent. It is an error if that is so by the user's choice.
-func (d *nodeDaemon) agentCommand(cfg *daemon.Config) (*daemon.AgentCommand, error) {
+// agent. If it lacks the network that the user has chosen, the step does not start.
+func (d *nodeDaemon) agentCommand(cfg *daemon.Config) *daemon.AgentCommand {
 	self, err := os.Executable()
 	if err != nil {
-		return &daemon.AgentCommand{Lack: fmt.Errorf("path of oshrun: %w", err)}, nil
+		return &daemon.AgentCommand{Lack: fmt.Errorf("path of oshrun: %w", err)}
 	}
 	a := &daemon.AgentCommand{Argv: []string{self, agentWord}, Listen: d.link.Local(), Ports: cfg.AgentPorts, Patience: 2*d.lease + reachWithin}
 	if cfg.DataNetwork != "" || !a.Listen.IsValid() {
 		addrs, err := control.LocalAddresses(cfg.DataNetwork, cfg.Share.Emulated && cfg.DataNetwork == "")
-		switch {
-		case err == nil:
-			a.Listen = addrs[0]
-		case cfg.DataNetwork != "":
-			return nil, fmt.Errorf("address of the agent: %w", err)
-		default:
+		if err != nil {
 			d.logger.Warn().Err(err).Msg("no agent: PEs do not reach the memory of PEs on other nodes")
 			a.Lack = fmt.Errorf("other nodes cannot reach it: %w", err)
+			return a
 		}
+		a.Listen = addrs[0]
 	}
-	return a, nil
+	return a
 }
 
 // take takes a frame of the front end, or of another node by way of it.

@@ -151,7 +151,7 @@ func mutantPE(pe int, of interface{}) int {
 	switch of := of.(type) {
 	case *Ctx:
 		if of != nil {
-			n = of.npes
+			n = of.shared.team.group.n
 		}
 	case *Team:
 		n = of.NPEs()
