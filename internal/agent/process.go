@@ -29,7 +29,7 @@ const niceness = -10
 func RunProcess() error {
 	runtime.LockOSThread()
 	runtime.GOMAXPROCS(1)
-	_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, niceness) // where it is allowed: see niceness
+	_ = xunix.SetNiceness(niceness) // where it is allowed: see niceness
 	line, err := xunix.PacketConn(daemonFD)
 	if err != nil {
 		return fmt.Errorf("oshrun starts its agents itself: %w", err)

@@ -63,3 +63,6 @@ func SetSessionNice(pid, nice int, same func() bool) error {
 }
 
 func autogroupFile(pid int) string { return fmt.Sprintf("/proc/%d/autogroup", pid) }
+
+// SetNiceness sets the nice value of the calling thread.
+func SetNiceness(n int) error { return unix.Setpriority(unix.PRIO_PROCESS, 0, n) }

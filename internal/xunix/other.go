@@ -55,6 +55,9 @@ func AdviseHuge(unsafe.Pointer, uintptr) error { return ErrNotSupported }
 // Unmap is not supported here.
 func Unmap(unsafe.Pointer, uintptr) error { return ErrNotSupported }
 
+// SetNiceness is not supported here.
+func SetNiceness(int) error { return ErrNotSupported }
+
 // MemoryTotal is not supported here.
 func MemoryTotal() (uint64, error) { return 0, ErrNotSupported }
 

@@ -11,10 +11,10 @@ import (
 	"os/exec"
 	"runtime"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/transport"
 )
 
@@ -380,7 +380,7 @@ func testWake(t *testing.T, c Config) {
 	if fd < 0 {
 		return
 	}
-	dup, err := syscall.Dup(fd)
+	dup, err := xunix.KeepFD(fd)
 	if err != nil {
 		t.Fatal(err)
 	}
