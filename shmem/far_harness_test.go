@@ -44,6 +44,7 @@ type farNode struct {
 	stop      atomic.Bool
 	orders    chan func(a *agent.Agent)
 	ended     chan error
+	over      sync.Once // endAgent has seen the end
 	agent     *agent.Agent
 	lines     []int // by local index
 }
@@ -160,13 +161,13 @@ func (n *farNode) newLine(t *testing.T, i layout.Local) int {
 // endAgent ends the node's agent.
 func (n *farNode) endAgent(t *testing.T) {
 	t.Helper()
-	if n.stop.Swap(true) {
-		return
-	}
+	n.stop.Store(true)
 	n.transport.Wake()
-	if err := <-n.ended; !errors.Is(err, errFarJobEnds) {
-		t.Errorf("agent of node %d: %v", n.index, err)
-	}
+	n.over.Do(func() { // a test may have stopped it, and not waited for its end
+		if err := <-n.ended; !errors.Is(err, errFarJobEnds) {
+			t.Errorf("agent of node %d: %v", n.index, err)
+		}
+	})
 }
 
 // obey does what the test wants of the agent.
