@@ -178,6 +178,9 @@ func (n *farNode) obey(a *agent.Agent) error {
 	select {
 	case f := <-n.orders:
 		f(a)
+		if n.stop.Load() { // while it was paused: it must not execute what has come meanwhile
+			return errFarJobEnds
+		}
 	default:
 	}
 	return nil
