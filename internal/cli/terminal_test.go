@@ -201,9 +201,10 @@ func children(t *testing.T, pid int) (all []int) {
 func pesBelow(t *testing.T, pid int) (all []int) {
 	t.Helper()
 	for _, child := range children(t, pid) {
-		if runs(child, "daemon", "--stdin") {
+		switch {
+		case runs(child, "daemon", "--stdin"):
 			all = append(all, pesBelow(t, child)...)
-		} else {
+		case !runs(child, "agent"):
 			all = append(all, child)
 		}
 	}
