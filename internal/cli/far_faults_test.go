@@ -50,7 +50,7 @@ type faultJob struct {
 	dir      string
 	holder   string         // how nsenter names the network that connects the nodes
 	heals    sync.WaitGroup // faults that end by themselves
-	output   sync.WaitGroup // the reader of the output
+	taken    chan struct{}  // closed when the job has ended, and all that it has said is taken
 
 	mu      sync.Mutex // guards what follows
 	pids    map[int]int
@@ -160,6 +160,25 @@ func TestFarFaultOfEmptyNode(t *testing.T) {
 	}
 }
 
+// The last words of a job that has ended count, also if they come after a look at them.
+func TestLastWordsOfFaultJob(t *testing.T) {
+	t.Parallel()
+	f := newFaultJob(nil, false)
+	f.t, f.job = t, start(t, "-n", "1", "sh", "-c", "echo left 0; echo the end >&2")
+	f.listen()
+	looks := 0
+	f.await(testPatience, "PE 0 has left, and the end is said", func() bool {
+		if looks++; looks == 1 {
+			f.mu.Unlock()
+			<-f.taken
+			f.mu.Lock()
+			return false // as a look at what was taken before
+		}
+		return f.left[0] && strings.Contains(f.stderr.String(), "the end")
+	})
+	f.over(faultStops, func() {})
+}
+
 // title returns the name of a kind and whether it is long.
 func (k *faultKind) title() string {
 	if k.long {
@@ -194,6 +213,7 @@ func (f *faultJob) choose(most int, long bool) (faults []*faultKind) {
 func (f *faultJob) test(t *testing.T, faults []*faultKind) {
 	t.Helper()
 	f.t = t
+	defer f.tell()
 	networks := networksHere(f.t)
 	f.launch(faults[0].long)
 	sockets := f.sockets(f.t)
@@ -210,6 +230,7 @@ func (f *faultJob) test(t *testing.T, faults []*faultKind) {
 	for _, words := range f.expected() {
 		select {
 		case <-f.stderr.says(words):
+		case <-f.taken: // judge finds words that are missing
 		case <-time.After(faultHeard):
 			f.fail("oshrun does not say %q", words)
 		}
@@ -217,18 +238,18 @@ func (f *faultJob) test(t *testing.T, faults []*faultKind) {
 	if f.recovers {
 		f.gather()
 	}
-	f.over(faultStops, f.output.Wait)
+	f.over(faultStops, func() { <-f.taken })
 	f.judge()
+	untilDead(f.t, slices.AppendSeq(slices.Collect(maps.Values(f.agents)), maps.Values(f.daemons)))
 	f.expectNothingLeft(f.t, false, sockets)
-	for node, pid := range f.agents {
-		if !isDead(pid) {
-			f.t.Errorf("the agent %d of %s runs after the job", pid, node)
-		}
-	}
 	if after := networksHere(f.t); !slices.Equal(after, networks) {
 		f.t.Errorf("interfaces and named networks are %v, and were %v", after, networks)
 	}
-	if f.t.Failed() {
+}
+
+// tell says what a job that has failed was, and what it has said.
+func (f *faultJob) tell() {
+	if f.t.Failed() && f.job != nil {
 		f.t.Logf("%d PEs, networks: %t, --recover: %t, early: %t, calm: %t, faults: %v; stderr:\n%s\noutput:\n%s", f.n, f.apart, f.recovers, f.early, f.calm, f.said, &f.stderr, &f.stdout)
 	}
 }
@@ -251,7 +272,7 @@ func (f *faultJob) launch(long bool) {
 		args = append([]string{"--recover"}, args...)
 	}
 	f.job = start(f.t, args...)
-	f.output.Go(f.read)
+	f.listen()
 	f.await(faultBegin, "all PEs work", func() bool { return len(f.pids) == f.n && (f.early || len(f.busy) == f.n) })
 	if f.t.Failed() {
 		f.t.FailNow()
@@ -280,11 +301,26 @@ func parentOf(t *testing.T, pid int) (parent int) {
 	return parent
 }
 
-// read takes the output.
-func (f *faultJob) read() {
-	lines := bufio.NewScanner(f.out)
-	for lines.Buffer(nil, 1<<20); lines.Scan(); {
-		f.hear(lines.Text())
+// listen takes the output, and then the end of the job.
+func (f *faultJob) listen() {
+	f.taken = make(chan struct{})
+	go func() {
+		defer close(f.taken)
+		lines := bufio.NewScanner(f.out)
+		for lines.Buffer(nil, 1<<20); lines.Scan(); {
+			f.hear(lines.Text())
+		}
+		_ = f.cmd.Wait() // which takes what it says on stderr; over and judge look at how it has ended
+	}()
+}
+
+// isTaken says whether all that the job says is taken.
+func (f *faultJob) isTaken() bool {
+	select {
+	case <-f.taken:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -316,17 +352,18 @@ func (f *faultJob) hear(line string) {
 	}
 }
 
-// await waits until something is so, and says what is not if that takes too long.
+// await waits until something is so, and says what is not if that takes too long, or the job has ended.
 func (f *faultJob) await(within time.Duration, what string, is func() bool) {
 	f.t.Helper()
 	for began := time.Now(); ; <-time.After(time.Millisecond) {
+		last := f.isTaken() || time.Since(began) > within // before the look, which so finds the job's last words
 		f.mu.Lock()
 		yes := is()
 		f.mu.Unlock()
 		switch {
 		case yes:
 			return
-		case time.Since(began) > within || isDead(f.cmd.Process.Pid):
+		case last:
 			f.t.Errorf("after %v, not yet: %s", time.Since(began).Round(time.Millisecond), what)
 			f.dump()
 			return
@@ -426,11 +463,14 @@ func (f *faultJob) noteLost() {
 // dump has the processes of the job say where they are.
 func (f *faultJob) dump() {
 	var table strings.Builder
+	f.mu.Lock()
 	for pe := range f.n {
 		fmt.Fprintf(&table, "PE %d on %s: dead: %t, stopped: %t, left: %t\n", pe, f.nodes[pe], f.dead[pe], f.stopped[pe], f.left[pe])
 	}
+	pids := maps.Clone(f.pids)
+	f.mu.Unlock()
 	f.t.Logf("%s", &table)
-	for pe, pid := range f.pids {
+	for pe, pid := range pids {
 		if !f.dead[pe] && !isDead(pid) {
 			_ = syscall.Kill(pid, syscall.SIGQUIT) // Go's runtime prints all goroutines
 		}
