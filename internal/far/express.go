@@ -174,6 +174,16 @@ func ExpressSockets(p *Port) (n int) {
 	return n
 }
 
+// ExpressTrips returns how many round trips of a PE have begun by express sockets.
+func ExpressTrips(p *Port) uint64 {
+	if p.express == nil {
+		return 0
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.express.client.Requests()
+}
+
 // Close closes the express sockets. Requests under way close theirs when they end. The Port must not be used for anything
 // but waits afterwards.
 func (p *Port) Close() {

@@ -39,6 +39,9 @@ func (c *Client) IsBusy(node int) bool { return c.peers[node].busy }
 // Asked returns the node to which a socket was asked for.
 func (c *Client) Asked() (node int, ok bool) { return c.asked - 1, c.asked > 0 }
 
+// Requests returns how many requests there were so far.
+func (c *Client) Requests() uint64 { return c.clock }
+
 // Trip counts a round trip to a node without a socket. If it returns true, the driver asks the agent for one, which then
 // counts as asked for.
 func (c *Client) Trip(node int) (ask bool) {
