@@ -9,50 +9,6 @@ import (
 	"time"
 )
 
-// How long faults last.
-const (
-	faultLease     = 3 * time.Second // of jobs with long faults
-	faultShort     = 800 * time.Millisecond
-	faultLong      = faultLease + 2*time.Second
-	faultApart     = 2*faultLease + 25*time.Second // two agents give each other up after 2 leases and 20 s
-	faultAgentHung = 14 * time.Second              // its daemon takes 10 s to find that an agent is hung
-)
-
-// faultKind is a kind of fault.
-type faultKind struct {
-	name  string
-	apart bool // it needs nodes with networks of their own
-	kills bool // somebody dies
-	long  bool // it lasts longer than somebody is patient
-	make  func(f *faultJob, kind *faultKind)
-}
-
-// faultKinds are all kinds. The long ones are rare, because they take long.
-var faultKinds = []faultKind{
-	{name: "kill PE", kills: true, make: (*faultJob).killPE},
-	{name: "kill agent", kills: true, make: (*faultJob).killSomeNode},
-	{name: "kill daemon", kills: true, make: (*faultJob).killSomeNode},
-	{name: "stop PE", make: (*faultJob).stopPE},
-	{name: "stop agent", make: (*faultJob).stopNode},
-	{name: "stop daemon", make: (*faultJob).stopNode},
-	{name: "cut node", apart: true, make: (*faultJob).cutNode},
-	{name: "cut pair", apart: true, make: (*faultJob).cutSomePair},
-	{name: "reset", apart: true, make: (*faultJob).reset},
-	{name: "stop PE", long: true, make: (*faultJob).stopPE},
-	{name: "stop agent", long: true, kills: true, make: (*faultJob).stopNode},
-	{name: "stop daemon", long: true, kills: true, make: (*faultJob).stopNode},
-	{name: "cut node", apart: true, long: true, kills: true, make: (*faultJob).cutNode},
-	{name: "cut pair", apart: true, long: true, make: (*faultJob).cutSomePair},
-}
-
-// lasting returns how long a fault lasts.
-func (f *faultJob) lasting(kind *faultKind, long time.Duration) time.Duration {
-	if kind.long {
-		return long
-	}
-	return time.Duration(f.rng.Int64N(int64(faultShort)))
-}
-
 func (f *faultJob) killPE(*faultKind) { f.kill(f.somePE()) }
 
 // kill kills a PE.
@@ -82,20 +38,16 @@ func (f *faultJob) processOf(node string, kind *faultKind) (pid int, what string
 
 func (f *faultJob) stopPE(kind *faultKind) {
 	pe := f.somePE()
-	f.stop(fmt.Sprintf("PE %d", pe), f.pids[pe], f.lasting(kind, faultLong))
+	f.stop(fmt.Sprintf("PE %d", pe), f.pids[pe], f.lasting(kind))
 }
 
 func (f *faultJob) stopNode(kind *faultKind) {
 	node := f.someNode()
 	pid, what := f.processOf(node, kind)
-	long := faultLong
-	if what == "agent" {
-		long = faultAgentHung
-	}
-	if kind.long {
+	if kind.kills {
 		f.lose(node)
 	}
-	f.stop(what+" of "+node, pid, f.lasting(kind, long))
+	f.stop(what+" of "+node, pid, f.lasting(kind))
 }
 
 // stop stops a process for some time. It may be killed meanwhile.
@@ -122,9 +74,9 @@ func (f *faultJob) later(d time.Duration, heal func() error) {
 
 // cutNode takes the interface of a node down.
 func (f *faultJob) cutNode(kind *faultKind) {
-	node, d := f.someNode(), f.lasting(kind, faultLong)
+	node, d := f.someNode(), f.lasting(kind)
 	f.note("cut %s for %v", node, d)
-	if kind.long {
+	if kind.kills {
 		f.lose(node)
 	}
 	port := "port" + strings.TrimPrefix(node, "node")
@@ -138,16 +90,19 @@ func (f *faultJob) cutNode(kind *faultKind) {
 	})
 }
 
-func (f *faultJob) cutSomePair(kind *faultKind) { f.cutPair(f.someNode(), f.someNode(), kind) }
+func (f *faultJob) cutSomePair(kind *faultKind) {
+	a := f.someNode()
+	f.cutPair(a, f.nodeBeside(a), kind)
+}
 
 // cutPair makes two nodes send each other packets to an address that nobody has.
 func (f *faultJob) cutPair(a, b string, kind *faultKind) {
-	d := f.lasting(kind, faultApart)
+	d := f.lasting(kind)
 	f.note("cut %s from %s for %v", a, b, d)
-	if a == b {
+	if a == b { // there is no other
 		return
 	}
-	if kind.long {
+	if kind.parts {
 		f.maybe[a], f.maybe[b] = true, true
 	}
 	for _, way := range [][2]string{{a, b}, {b, a}} {
@@ -164,7 +119,8 @@ func (f *faultJob) cutPair(a, b string, kind *faultKind) {
 
 // reset breaks the connections of two agents some times, where the kernel can. Daemons have none with each other.
 func (f *faultJob) reset(*faultKind) {
-	a, b := f.someNode(), f.someNode()
+	a := f.someNode()
+	b := f.nodeBeside(a)
 	times := 1 + f.rng.IntN(5)
 	f.note("reset connections of %s with %s %d times", a, b, times)
 	for range times {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/far"
+	shared "github.com/goshmem/goshmem/internal/job"
 	"github.com/goshmem/goshmem/shmem"
 )
 
@@ -25,12 +28,14 @@ const (
 	faultBlock   = 700 // elements put with a signal: more than a block of the wire region holds
 	faultStrided = 40
 	faultOwn     = 300 // elements that others get: more than a reply slot holds
+	faultTrips   = 4   // how often words of each PE are got and added to after each Quiet
 )
 
 // faulty is a PE of testFaults. Each PE puts on all others, in places of its own there, so that each place has one writer.
 type faulty struct {
 	w     *shmem.World
 	c     *shmem.Ctx
+	port  *far.Port
 	me, n int
 
 	words   shmem.Sym[uint64] // element i is put by PE i
@@ -66,6 +71,7 @@ type faultReport struct {
 	Longest, LongestQuiet time.Duration // of an operation
 	Locked                uint64        // how often this PE has had the lock, if nobody is to die
 	Counted               uint64        // on PE 0: how often all have, by a word that the lock guards
+	Trips                 uint64        // round trips by express sockets
 }
 
 // faultStamp is a word that PE pe puts on PE to in a round: 16 bits of it show whether anybody has put it.
@@ -104,7 +110,12 @@ func testFaults(args []string, stdout, stderr io.Writer) int {
 		}
 	}
 	p.judge("Quiet", -1, p.c.Quiet())
-	fmt.Fprintf(stdout, "stopped %d\n", p.me)
+	known, err := json.Marshal(w.Failed())
+	if err != nil {
+		fmt.Fprintln(stderr, err)
+		return 1
+	}
+	fmt.Fprintf(stdout, "stopped %d %s\n", p.me, known)
 	for !exists(last) {
 		p.look()
 		<-time.After(5 * time.Millisecond)
@@ -191,6 +202,14 @@ func (p *faulty) begin() (err error) {
 	if p.lock, err = shmem.NewLock(p.w); err != nil {
 		return err
 	}
+	j, err := shared.Acquire(context.Background()) // the world has it already
+	if err == nil {
+		err = j.Release(context.Background())
+	}
+	if err != nil {
+		return err
+	}
+	p.port = j.Far
 	p.before = make([]uint64, p.n*(2+faultBlock+2*faultStrided+2))
 	p.theirs, p.last = make([][faultOwn]uint64, p.n), make([]uint64, p.n)
 	p.frozen, p.unheard = map[int][]uint64{}, map[int]bool{}
@@ -262,13 +281,31 @@ func (p *faulty) round() {
 	}
 	p.timed(&p.Report.LongestQuiet, func() { p.judge("Quiet", -1, p.c.Quiet()) })
 	for to := range p.n {
-		if to == p.me || p.isDead(to) {
-			continue
+		if to != p.me && !p.isDead(to) {
+			p.timed(&p.Report.Longest, func() { p.goThere(to) })
 		}
+	}
+}
+
+// goThere makes round trips to a PE while nothing else of this PE is under way to it. So they go by an express socket if there is
+// one.
+func (p *faulty) goThere(to int) {
+	for range faultTrips {
 		got, err := shmem.G(p.c, p.words.At(p.me), to)
-		if want := faultStamp(p.me, to, p.seq); p.judge("G", to, err) && got != want {
+		if !p.judge("G", to, err) {
+			return
+		}
+		if want := faultStamp(p.me, to, p.seq); got != want {
 			p.wrong("after Quiet, PE %d has %#x of this PE, want %#x", to, got, want)
 		}
+		old, err := p.fetchAdd(p.plain.At(p.me), to)
+		if !p.judge("AtomicFetchAdd", to, err) {
+			return
+		}
+		if want := p.Report.Added[to]; old != want {
+			p.wrong("after Quiet, the element of PE %d to which this PE adds was %d, want %d", to, old, want)
+		}
+		p.Report.Added[to]++
 	}
 }
 
@@ -338,17 +375,7 @@ func (p *faulty) burst() {
 
 // add adds to the shared element of a PE, and then to this PE's own one there.
 func (p *faulty) add(to int, ok func(string, error) bool) {
-	fetchAdd := func(x shmem.Sym[uint64]) (uint64, error) {
-		if p.seq%2 == 0 {
-			return shmem.AtomicFetchAdd(p.c, x, 1, to)
-		}
-		f, err := shmem.AtomicFetchAddNBI(p.c, x, 1, to)
-		if err != nil {
-			return 0, err
-		}
-		return f.Wait()
-	}
-	old, err := fetchAdd(p.shared)
+	old, err := p.fetchAdd(p.shared, to)
 	if !ok("AtomicFetchAdd", err) {
 		return
 	}
@@ -356,7 +383,7 @@ func (p *faulty) add(to int, ok func(string, error) bool) {
 		p.wrong("the element of PE %d to which all add was %d after %d", to, old, p.last[to])
 	}
 	p.last[to] = old + 1
-	old, err = fetchAdd(p.single.At(p.me))
+	old, err = p.fetchAdd(p.single.At(p.me), to)
 	if !ok("AtomicFetchAdd", err) {
 		return
 	}
@@ -364,6 +391,18 @@ func (p *faulty) add(to int, ok func(string, error) bool) {
 		p.wrong("the element of PE %d to which this PE adds was %d, want %d", to, old, want)
 	}
 	p.Report.Fetched[to]++
+}
+
+// fetchAdd adds 1 to an element of a PE, and waits at once or in two steps.
+func (p *faulty) fetchAdd(x shmem.Sym[uint64], to int) (old uint64, err error) {
+	if p.seq%2 == 0 {
+		return shmem.AtomicFetchAdd(p.c, x, 1, to)
+	}
+	f, err := shmem.AtomicFetchAddNBI(p.c, x, 1, to)
+	if err != nil {
+		return 0, err
+	}
+	return f.Wait()
 }
 
 // get gets the elements that a PE writes.
@@ -451,7 +490,7 @@ func (p *faulty) finish() {
 	}
 	r := &p.Report
 	r.Failed, r.Shared = p.w.Failed(), p.shared.Local()[0]
-	r.Counted = p.counted.Local()[0]
+	r.Counted, r.Trips = p.counted.Local()[0], far.ExpressTrips(p.port)
 	r.Single, r.Plain = p.single.Local()[:p.n], p.plain.Local()[:p.n]
 	for pe := range p.unheard {
 		r.Accused = append(r.Accused, pe)

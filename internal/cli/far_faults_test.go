@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -18,17 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/house/testenv"
 )
-
-// farFaults is how many faults TestFarFaults makes.
-var (
-	farFaults    = flag.Int("far-faults", 8, "how many faults TestFarFaults makes in jobs that put, add and get between nodes; from 20 on, some are longer than the lease")
-	farFaultSeed = flag.Uint64("far-fault-seed", 0, "the seed of the faults of TestFarFaults; 0: another one each time")
-)
-
-// longFaults is from how many faults on some are long.
-const longFaults = 20
 
 // Bounds of TestFarFaults. A machine with other work needs them; most jobs take a tenth.
 const (
@@ -44,6 +35,9 @@ type faultJob struct {
 	rng      *rand.Rand
 	n        int
 	apart    bool
+	express  bool // PEs get express sockets
+	cyclic   bool // one PE on each node in turn
+	radix    int  // of the start
 	recovers bool
 	calm     bool // nobody dies, and the PEs meet
 	early    bool // faults come when the PEs begin, and connections open
@@ -57,6 +51,7 @@ type faultJob struct {
 	nodes   map[int]string
 	busy    map[int]bool
 	stopped map[int]bool
+	buried  map[int][]int // by PE: whom it has called dead when it stopped
 	left    map[int]bool
 	reports map[int]*faultReport
 
@@ -69,32 +64,13 @@ type faultJob struct {
 	said            []string        // the faults
 }
 
-// Whatever fails, and whenever, PEs that put, add and get on other nodes hang nowhere, read and execute nothing wrong, and have errors
-// only of PEs that have died.
-func TestFarFaults(t *testing.T) {
-	t.Parallel()
-	seed := *farFaultSeed
-	if seed == 0 {
-		seed = rand.Uint64()
+// newFaultJob returns a job that is still to be started.
+func newFaultJob(rng *rand.Rand, apart bool) *faultJob {
+	return &faultJob{
+		rng: rng, apart: apart, recovers: true, express: true, radix: 2,
+		pids: map[int]int{}, nodes: map[int]string{}, busy: map[int]bool{}, stopped: map[int]bool{}, buried: map[int][]int{}, left: map[int]bool{}, reports: map[int]*faultReport{},
+		daemons: map[string]int{}, agents: map[string]int{}, dead: map[int]bool{}, lost: map[string]bool{}, maybe: map[string]bool{}, words: map[int]string{},
 	}
-	t.Logf("seed %d", seed)
-	rng := rand.New(rand.NewPCG(seed, 0))
-	total := *farFaults
-	if testing.Short() {
-		total = min(total, 3)
-	}
-	apart := canCut()
-	made := map[string]int{}
-	for done, i := 0, 0; done < total && !t.Failed(); i++ {
-		f := newFaultJob(rand.New(rand.NewPCG(rng.Uint64(), 0)), apart && i%2 == 1)
-		faults := f.choose(min(3, total-done), total >= longFaults && i%8 == 7)
-		done += len(faults)
-		t.Run(fmt.Sprint(i), func(t *testing.T) { f.test(t, faults) })
-		for _, kind := range faults {
-			made[kind.title()]++
-		}
-	}
-	t.Logf("faults: %v", made)
 }
 
 // canCut says whether nodes of this machine's own can be cut off.
@@ -115,20 +91,11 @@ func TestFarFaultOfPair(t *testing.T) {
 	}
 	f := newFaultJob(rand.New(rand.NewPCG(1, 2)), true)
 	f.n = 8
-	f.test(t, []*faultKind{{name: "cut pair", long: true, apart: true, make: func(f *faultJob, kind *faultKind) {
+	f.test(t, []*faultKind{{name: "part pair", lasts: faultApart, apart: true, parts: true, make: func(f *faultJob, kind *faultKind) {
 		f.cutPair("node1", "node3", kind)
 	}}})
 	if said := f.stderr.String(); len(f.lost) == 0 || !strings.Contains(said, "while PEs waited for it") {
 		t.Errorf("%d nodes are lost, and oshrun says:\n%s\nwant one or two, and why", len(f.lost), said)
-	}
-}
-
-// newFaultJob returns a job that is still to be started.
-func newFaultJob(rng *rand.Rand, apart bool) *faultJob {
-	return &faultJob{
-		rng: rng, apart: apart, recovers: true,
-		pids: map[int]int{}, nodes: map[int]string{}, busy: map[int]bool{}, stopped: map[int]bool{}, left: map[int]bool{}, reports: map[int]*faultReport{},
-		daemons: map[string]int{}, agents: map[string]int{}, dead: map[int]bool{}, lost: map[string]bool{}, maybe: map[string]bool{}, words: map[int]string{},
 	}
 }
 
@@ -179,43 +146,13 @@ func TestLastWordsOfFaultJob(t *testing.T) {
 	f.over(faultStops, func() {})
 }
 
-// title returns the name of a kind and whether it is long.
-func (k *faultKind) title() string {
-	if k.long {
-		return "long " + k.name
-	}
-	return k.name
-}
-
-// choose chooses up to most faults for a job.
-func (f *faultJob) choose(most int, long bool) (faults []*faultKind) {
-	f.n, f.early, f.calm = 4+f.rng.IntN(5), f.rng.IntN(3) == 0, f.rng.IntN(4) == 0
-	for range 1 + f.rng.IntN(most) {
-		for {
-			kind := &faultKinds[f.rng.IntN(len(faultKinds))]
-			if kind.apart && !f.apart || kind.long != (long && len(faults) == 0) || f.calm && (kind.kills || kind.long && kind.name == "cut pair") {
-				continue
-			}
-			faults = append(faults, kind)
-			break
-		}
-		if last := faults[len(faults)-1]; last.long && last.name == "cut pair" {
-			break // what is lost meanwhile is known afterwards only
-		}
-	}
-	if len(faults) == 1 && faults[0].kills {
-		f.recovers = f.rng.IntN(3) > 0
-	}
-	return faults
-}
-
 // test makes the faults.
 func (f *faultJob) test(t *testing.T, faults []*faultKind) {
 	t.Helper()
 	f.t = t
 	defer f.tell()
 	networks := networksHere(f.t)
-	f.launch(faults[0].long)
+	f.launch(faults[0].lasts > 0)
 	sockets := f.sockets(f.t)
 	for _, kind := range faults {
 		if !f.early || f.rng.IntN(2) == 0 {
@@ -249,8 +186,10 @@ func (f *faultJob) test(t *testing.T, faults []*faultKind) {
 
 // tell says what a job that has failed was, and what it has said.
 func (f *faultJob) tell() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	if f.t.Failed() && f.job != nil {
-		f.t.Logf("%d PEs, networks: %t, --recover: %t, early: %t, calm: %t, faults: %v; stderr:\n%s\noutput:\n%s", f.n, f.apart, f.recovers, f.early, f.calm, f.said, &f.stderr, &f.stdout)
+		f.t.Logf("%d PEs, %s, --recover: %t, early: %t, calm: %t, faults: %v; stderr:\n%s\noutput:\n%s", f.n, f.way(), f.recovers, f.early, f.calm, f.said, &f.stderr, &f.stdout)
 	}
 }
 
@@ -261,7 +200,10 @@ func (f *faultJob) launch(long bool) {
 	if f.apart {
 		where = "4:netns"
 	}
-	args := []string{"--emulate", where, "-n", fmt.Sprint(f.n), "t-faults", f.dir}
+	args := []string{"--emulate", where, "--launch-radix", fmt.Sprint(f.radix), "-n", fmt.Sprint(f.n), "t-faults", f.dir}
+	if f.cyclic {
+		args = append([]string{"--map-by", "node"}, args...)
+	}
 	if f.calm {
 		args = append(args, "calm")
 	}
@@ -271,7 +213,9 @@ func (f *faultJob) launch(long bool) {
 	if f.recovers {
 		args = append([]string{"--recover"}, args...)
 	}
-	f.job = start(f.t, args...)
+	f.job = prepare(f.t, args...)
+	f.cmd.Env = append(f.cmd.Env, envvar.Express+"="+map[bool]string{false: "off", true: "on"}[f.express])
+	f.begin()
 	f.listen()
 	f.await(faultBegin, "all PEs work", func() bool { return len(f.pids) == f.n && (f.early || len(f.busy) == f.n) })
 	if f.t.Failed() {
@@ -340,6 +284,12 @@ func (f *faultJob) hear(line string) {
 		f.busy[pe] = true
 	case what == "stopped":
 		f.stopped[pe] = true
+		_, list, _ := strings.Cut(rest, " ")
+		var dead []int
+		if err := json.Unmarshal([]byte(list), &dead); err != nil {
+			f.t.Errorf("%v: %q", err, line)
+		}
+		f.buried[pe] = dead
 	case what == "left":
 		f.left[pe] = true
 	case what == "report":
@@ -388,6 +338,20 @@ func (f *faultJob) somePE() int {
 }
 
 func (f *faultJob) someNode() string { return f.nodes[f.somePE()] }
+
+// nodeBeside returns another node, with a PE that lives if there is one.
+func (f *faultJob) nodeBeside(node string) string {
+	var others []string
+	for _, pe := range f.living("") {
+		if other := f.nodes[pe]; other != node {
+			others = append(others, other)
+		}
+	}
+	if len(others) == 0 {
+		return node
+	}
+	return others[f.rng.IntN(len(others))]
+}
 
 // note notes what a fault does.
 func (f *faultJob) note(format string, args ...any) {
@@ -439,7 +403,7 @@ func (f *faultJob) gather() {
 	write("stop", nil)
 	f.await(faultStops, "all PEs that live have stopped", func() bool {
 		f.noteLost()
-		return all(f.stopped)()
+		return all(f.stopped)() && !slices.ContainsFunc(f.living(""), f.knowsMore)
 	})
 	for pe := range f.dead { // the PEs of nodes that might be lost are known now: none of them waits any more
 		if !slices.Contains(dead, pe) {
@@ -449,6 +413,12 @@ func (f *faultJob) gather() {
 	slices.Sort(dead)
 	write("check", dead)
 	f.await(faultStops, "all PEs that live have left", all(f.left))
+}
+
+// knowsMore says whether a PE has learnt of the loss of a node that may be lost before this test has: oshrun's words come by
+// another way. It has stopped.
+func (f *faultJob) knowsMore(pe int) bool {
+	return slices.ContainsFunc(f.buried[pe], func(dead int) bool { return f.maybe[f.nodes[dead]] && !f.dead[dead] })
 }
 
 // noteLost notes the loss of nodes that may be lost.
@@ -517,7 +487,10 @@ func (f *faultJob) judge() {
 			f.t.Errorf("PE %d has not reported", pe)
 			continue
 		}
-		f.t.Logf("PE %d: %d rounds, an operation took %v at most, Quiet %v", pe, r.Rounds, r.Longest.Round(time.Millisecond), r.LongestQuiet.Round(time.Millisecond))
+		f.t.Logf("PE %d: %d rounds, %d round trips by express sockets, an operation took %v at most, Quiet %v", pe, r.Rounds, r.Trips, r.Longest.Round(time.Millisecond), r.LongestQuiet.Round(time.Millisecond))
+		if r.Trips > 0 && !f.express {
+			f.t.Errorf("PE %d has made %d round trips by express sockets, of which it has none", pe, r.Trips)
+		}
 		if len(r.Wrong) > 0 {
 			f.t.Errorf("PE %d: %s", pe, strings.Join(r.Wrong, "\n"))
 		}
