@@ -10,6 +10,7 @@ import (
 	"unsafe"
 
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/job"
 	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -138,17 +139,13 @@ func (h *heap) checkAlive(op string, pes []layout.PE) error {
 // errorOfDead returns the error of a call that needs PEs that have died.
 func (h *heap) errorOfDead(op string, pes []layout.PE) error {
 	h.awaitNews(pes)
-	e := &diedError{}
+	var all []failure.Failure
 	for _, pe := range pes {
 		f, _ := h.job.Failures.Failure(int(pe))
-		e.pes, e.causes = append(e.pes, int(pe)), append(e.causes, f.Cause)
-		node := -1
-		if f.Cause.Kind() == failure.NodeLost && h.job.Home != nil {
-			node, _ = h.job.Home(pe)
-		}
-		e.lost = append(e.lost, node)
+		f.PE = int(pe) // also while the step replaces the death by a later one
+		all = append(all, f)
 	}
-	return &PEError{PEs: e.pes, Op: op, Err: e}
+	return errorOfFailures(op, h.job, all)
 }
 
 // newsPatience bounds the wait for a death to be on the failure page of this node.
@@ -174,21 +171,35 @@ func (h *heap) awaitNews(pes []layout.PE) {
 	}
 }
 
-// errorOfFailures returns the error of a call that failed because of these deaths.
-func errorOfFailures(op string, all []failure.Failure) error {
+// errorOfFailures returns the error of a call that failed because of these deaths. Without a job it does not name lost nodes.
+func errorOfFailures(op string, j *job.Job, all []failure.Failure) error {
 	e := &diedError{}
 	for i := range all {
-		e.pes, e.causes = append(e.pes, all[i].PE), append(e.causes, all[i].Cause)
+		f := &all[i]
+		lost := ""
+		if f.Cause.Kind() == failure.NodeLost && j != nil && j.Home != nil {
+			lost = nameNode(j, layout.PE(f.PE))
+		}
+		e.pes, e.causes, e.lost = append(e.pes, f.PE), append(e.causes, f.Cause), append(e.lost, lost)
 	}
 	return &PEError{PEs: e.pes, Op: op, Err: e}
+}
+
+// nameNode names the node of a PE by its index, and by its host if that is known.
+func nameNode(j *job.Job, pe layout.PE) string {
+	node, _ := j.Home(pe)
+	if host := j.Host(pe); host != "" {
+		return fmt.Sprintf("node %d (%s)", node, host)
+	}
+	return fmt.Sprintf("node %d", node)
 }
 
 // diedError says what each of some PEs has died of.
 type diedError struct {
 	pes    []int
 	causes []failure.Cause
-	lost   []int  // the node of each PE that died with its node, otherwise -1; nil: none did
-	hint   string // what follows the causes
+	lost   []string // the node of each PE that died with its node, otherwise empty
+	hint   string   // what follows the causes
 }
 
 // strictHint is the hint of a collective that fails although the program may expect that it goes on among the survivors.
@@ -208,8 +219,8 @@ func (e *diedError) Error() string {
 
 // cause returns what PE number i of the error has died of.
 func (e *diedError) cause(i int) string {
-	if i < len(e.lost) && e.lost[i] >= 0 {
-		return fmt.Sprintf("was on node %d, which is lost", e.lost[i])
+	if e.lost[i] != "" {
+		return fmt.Sprintf("was on %s, which is lost", e.lost[i])
 	}
 	return e.causes[i].String()
 }

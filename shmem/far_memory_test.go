@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/goshmem/goshmem/shmem"
+	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
 // memoryOf is what a process has in memory, in bytes.
@@ -74,4 +78,23 @@ func wantMemory(t *testing.T, what string, private, shared uint64) {
 			t.Errorf("%s: %s had %d MiB, want at most %d MiB", what, p.name, m.peak>>20, most>>20)
 		}
 	}
+}
+
+// What a context has for its operations on other nodes grows with the nodes that there are, not with those that there may be.
+func TestFarContextMemory(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		const contexts = 200
+		x := must(shmem.Calloc[int64](w, 1))(t)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range contexts {
+			c := must(w.NewCtx())(t)
+			ok(t, shmem.P(c, x, 1, 1-w.MyPE()))
+			ok(t, c.Destroy())
+		}
+		runtime.ReadMemStats(&after)
+		if each := (after.TotalAlloc - before.TotalAlloc) / contexts; each > 4096 {
+			t.Errorf("a context takes %d bytes, want at most 4096", each)
+		}
+	}, shmemtest.Nodes(2))
 }

@@ -212,7 +212,7 @@ func (w *World) matchArguments(call int, args coll.Words) error {
 // they are. Otherwise the PEs with good arguments would wait for this one, or meet it in its next collective.
 func (w *World) joinRefused(call int, err error) error {
 	if op := callNames[call]; w.checkUsable(op) == nil {
-		if w.session.h.checks {
+		if w.session.h.checks && w.team.upper == nil { // a team that spans nodes compares nothing before the meeting
 			return w.team.reportRefusal(op, err)
 		}
 		_ = w.matchArguments(call|refused, coll.Words{}) // err, this PE's own mistake, matters more

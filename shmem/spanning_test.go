@@ -268,6 +268,27 @@ func TestFarMismatch(t *testing.T) {
 	})
 }
 
+// A PE whose arguments are bad meets the others in an allocation: they get an error, and do not wait for it. So it is
+// under GOSHMEM_CHECK, too, which compares nothing on a team that spans nodes.
+func TestFarRefusal(t *testing.T) {
+	f := newFarJob(t, 2, 1)
+	for _, checks := range []bool{false, true} {
+		for odd := range f.worlds {
+			f.each(t, func(w *World) error {
+				w.session.h.checks = checks
+				n, want := 8, ErrMismatch
+				if w.MyPE() == odd {
+					n, want = -1, ErrArgument
+				}
+				if _, err := Alloc[int64](w, n); !errors.Is(err, want) {
+					return fmt.Errorf("checks: %t, bad arguments on PE %d: %w, want %w", checks, odd, err, want)
+				}
+				return w.Barrier()
+			})
+		}
+	}
+}
+
 // A death ends a data collective on all survivors, with an error that names the dead.
 func TestFarCollectiveDeath(t *testing.T) {
 	f := newFarJob(t, 1, 2)

@@ -413,6 +413,12 @@ func (t *Team) recoveryHint(op, text string) string {
 	case "Team.Agree", "Team.Validate", "Team.Shrink", "Team.Destroy":
 		return ""
 	}
+	if t.upper != nil { // it has no Shrink yet
+		if t.group.predefined {
+			return text + "; hint: Finalize ends well without waiting"
+		}
+		return text + "; hint: a split of a team that is not broken makes a new team of its PEs"
+	}
 	if t.group.predefined {
 		return text + "; hint: Team.Shrink makes a new team of its PEs, and Finalize ends well without waiting"
 	}

@@ -81,7 +81,7 @@ func (h *heap) endWaitOnDeath(op string) error {
 	if len(all) == 0 {
 		return nil
 	}
-	return errorOfFailures(op, all)
+	return errorOfFailures(op, h.job, all)
 }
 
 // checkWait checks the arguments of a wait or test of one element.

@@ -182,7 +182,7 @@ func nearConfig(j *job.Job, id int, mode Mode) coll.Config {
 // initError returns the error of an Init that failed with err.
 func initError(err error) error {
 	if dead, ok := errors.AsType[*job.DeadError](err); ok {
-		return errorOfFailures("Init", dead.Failures)
+		return errorOfFailures("Init", nil, dead.Failures)
 	}
 	return fmt.Errorf("shmem.Init: %w", err)
 }

@@ -65,13 +65,18 @@ func (m *memory) ringOne(pe layout.Local) { rma.RingBell(&m.segments.Control(pe)
 
 // execute executes a record without an answer, or the part of one with an answer that changes memory. The limits have
 // passed the record. Value is the old value of a fetch.
+//
+// A Fence of the PE that puts is nothing but the order of its records. So all that was executed is visible before a put is: on
+// processors that reorder stores that takes an instruction. Atomic operations and signals are releases themselves.
 func (m *memory) execute(r *record.Record) (value uint64) {
 	pe := layout.Local(r.Local)
 	switch r.Op {
 	case record.OpPut:
+		rma.Fence()
 		put(m.at(pe, r.Offset), r.Data(), r.Offset)
 		m.touch(pe)
 	case record.OpPutStrided:
+		rma.Fence()
 		m.scatter(pe, r)
 		m.touch(pe)
 	case record.OpAtomic, record.OpAtomicFetch, record.OpFetchOnce:
@@ -98,9 +103,10 @@ func put(to unsafe.Pointer, data []byte, off uint64) {
 	rma.Move(to, data)
 }
 
-// putWord executes a put for which Limits.IsWordPut is true: by one store, as put does.
+// putWord executes a put for which Limits.IsWordPut is true: by one store behind a fence, as execute does.
 func (m *memory) putWord(r *record.Record) {
 	pe := layout.Local(r.Local)
+	rma.Fence()
 	*(*uint64)(m.at(pe, r.Offset)) = r.Word()
 	m.touch(pe)
 }

@@ -60,6 +60,12 @@ func (a *Agent) SetLine(pe layout.Local, fd int) error {
 	return nil
 }
 
+// dropLine closes the line of a dead PE. Its successor has not asked for a socket.
+func (d *expressDesk) dropLine(pe layout.Local) {
+	d.closeLine(pe)
+	d.lines[pe].asked = false
+}
+
 // closeLine closes a PE's line.
 func (d *expressDesk) closeLine(pe layout.Local) {
 	if l := &d.lines[pe]; l.fd >= 0 {
@@ -112,7 +118,7 @@ func (d *expressDesk) hear(pe layout.Local) {
 		return
 	}
 	l.asked = true
-	c := express.Caller{Node: int(ask.Node), Local: pe, Incarnation: d.agent.cfg.Incarnation}
+	c := express.Caller{Node: int(ask.Node), Local: pe, Incarnation: d.agent.sources[pe].incarnation}
 	if err := d.door.Dial(c); err != nil {
 		d.Dialed(c, -1, 0, err)
 	}
@@ -120,6 +126,12 @@ func (d *expressDesk) hear(pe layout.Local) {
 
 // Dialed gives a PE its socket, or says why there is none: see tcp.Express.
 func (d *expressDesk) Dialed(c express.Caller, fd int, last uint64, err error) {
+	if c.Incarnation != d.agent.sources[c.Local].incarnation { // of a dead PE, whose successor may have asked since
+		if fd >= 0 {
+			xunix.CloseSocket(fd)
+		}
+		return
+	}
 	l := &d.lines[c.Local]
 	l.asked = false
 	answer := wire.ExpressAnswer{Node: uint32(c.Node), Last: last}

@@ -145,7 +145,7 @@ func (a *Agent) dropSource(pe layout.Local) {
 		s.begun = a.countPosts()
 		a.sender.DropPE(pe)
 		if a.express != nil {
-			a.express.closeLine(pe)
+			a.express.dropLine(pe)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/internal/agent/express"
 	"github.com/goshmem/goshmem/internal/agent/record"
 	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/wait"
@@ -122,6 +123,7 @@ func (p *pair) succeed(incarnation uint32, nodes ...int) *far.Port {
 	port, err := far.New(far.Config{
 		Wire: node.segments.Wire(0), Base: node.segments.Segment(0), Size: node.segments.Size(), Agent: &node.page.Bell, Event: node.event,
 		Waiter: wait.NewWaiter(&control.Bell, wait.PolicyFor(2, runtime.NumCPU())), Nodes: 2,
+		Line: node.newLine(p.t, 0), PE: 0, Incarnation: incarnation,
 		Home: func(pe layout.PE) (int, layout.Local) { return int(pe) / nearPEs, layout.Local(pe) % nearPEs },
 		Dead: func(layout.PE) error { return nil },
 	})
@@ -301,5 +303,32 @@ func TestSuccessorWaits(t *testing.T) {
 	check(t, err)
 	if old != 1 {
 		t.Errorf("an addition of the successor returns %d, want 1", old)
+	}
+}
+
+// A successor gets express sockets of its own. The other agent has that of its predecessor, and may not know of the death.
+func TestSuccessorExpress(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		p := newPair(t, "tcp", 1)
+		port, total := p.nodes[0].ports[0], uint64(0)
+		for incarnation := uint32(1); incarnation < 4; incarnation++ {
+			if incarnation > 1 {
+				if known {
+					p.nodes[1].agent.DropIncarnation(0, 0, incarnation-1)
+				}
+				port = p.succeed(incarnation, 0, 1)
+			}
+			t.Cleanup(port.Close)
+			for trips := 0; far.ExpressSockets(port) == 0 || trips < 3*express.FirstTrips; trips++ {
+				old, err := p.add(port)
+				check(t, err)
+				if old != total {
+					t.Fatalf("incarnation %d: an addition returns %d, want %d", incarnation, old, total)
+				}
+				if total++; trips > 100*express.FirstTrips {
+					t.Fatalf("incarnation %d has no express socket after %d round trips; its predecessor's death is known: %t", incarnation, trips, known)
+				}
+			}
+		}
 	}
 }

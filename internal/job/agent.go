@@ -8,6 +8,7 @@ import (
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/xunix"
+	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -58,7 +59,7 @@ func (j *Job) startFar(a *agentLine) (err error) {
 		Line: line, PE: j.PE, Incarnation: firstIncarnation,
 		Wire: j.Map.Wire(j.Local), Base: j.Map.Segment(j.Local), Size: j.Map.Size(), Agent: &a.page.Bell, Event: a.event,
 		Operations: &a.page.Traffic[j.Local].Operations,
-		Waiter:     j.Waiter, Home: a.home, Nodes: len(a.page.Parts), Dead: j.deathOf, Lost: j.lossOf,
+		Waiter:     j.Waiter, Home: a.home, Nodes: len(a.parts), Dead: j.deathOf, Lost: j.lossOf,
 	})
 	return err
 }
@@ -85,6 +86,16 @@ func (j *Job) lossOf(node int) error {
 		}
 	}
 	return nil
+}
+
+// Host returns the name of the host of a PE of the job, as errors give it to users. It is empty if nothing says so.
+func (j *Job) Host(pe layout.PE) string {
+	if j.client == nil {
+		return ""
+	}
+	v, _ := j.client.JobInfo(codec.Rank(pe), codec.KeyHostname)
+	name, _ := v.Str()
+	return name
 }
 
 // consumers returns how many processes share the processors of this node: the near PEs, and the agent.

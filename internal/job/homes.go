@@ -12,7 +12,7 @@ import (
 // the page.
 type homes struct {
 	npes  int
-	parts []layout.NodePart // by node
+	parts []layout.NodePart // by node, up to the last one with PEs
 	runs  []run             // if there is no list: nodes with PEs, in the order of their PEs
 	list  []layout.PE       // as AgentPage.List; nil if each node's PEs have consecutive numbers
 	// A PE's place in runs is pe/each if each is not 0: all nodes but the last one have so many PEs, the last one has no
@@ -39,7 +39,11 @@ const (
 
 // readHomes reads an agent's page. Nodes have all PEs of the job, each once.
 func readHomes(page *layout.AgentPage) (h homes, err error) {
-	h.parts = slices.Clone(page.Parts[:])
+	nodes := len(page.Parts)
+	for nodes > 1 && page.Parts[nodes-1].Count == 0 {
+		nodes--
+	}
+	h.parts = slices.Clone(page.Parts[:nodes])
 	for node, part := range h.parts {
 		if part.Count > layout.MaxLocal {
 			return h, fmt.Errorf("node %d has %d PEs, want at most %d", node, part.Count, layout.MaxLocal)
