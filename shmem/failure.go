@@ -22,8 +22,8 @@ type Failure struct {
 	Epoch  uint64          // grows with each death in the job
 }
 
-// Failed returns the PEs that are known to have died, ascending. Without oshrun --recover, a death ends the job, and
-// there is little time to call Failed.
+// Failed returns the PEs that are known to have died, ascending. Operations on them that begin afterwards fail. Without oshrun
+// --recover, a death ends the job, and there is little time to call Failed.
 //
 //   - Cost: a look at each PE if any has died; no communication.
 //   - Concurrent calls: allowed.
@@ -32,8 +32,7 @@ func (w *World) Failed() []int {
 	if w == nil || w.session == nil {
 		return nil
 	}
-	*w.session.h.mark = 1
-	pes, _ := w.session.h.deathsSince(0)
+	pes, _ := w.session.h.known()
 	return pes
 }
 
@@ -48,8 +47,7 @@ func (w *World) AckFailed() []int {
 		return nil
 	}
 	h := w.session.h
-	*h.mark = 1
-	pes, epoch := h.deathsSince(0)
+	pes, epoch := h.known()
 	for old := h.acked.Load(); old < epoch && !h.acked.CompareAndSwap(old, epoch); {
 		old = h.acked.Load()
 	}
@@ -85,6 +83,22 @@ func (w *World) OnFailure(f func(Failure)) (cancel func()) {
 		}
 		f(news)
 	})
+}
+
+// known returns what the program is told of deaths.
+func (h *heap) known() (pes []int, epoch uint64) {
+	*h.mark = 1
+	if pes, epoch = h.deathsSince(0); len(pes) > 0 {
+		h.told()
+	}
+	return pes, epoch
+}
+
+// told makes operations on the dead fail that the program is told of. The goroutine of the news may come later.
+func (h *heap) told() {
+	if !h.fastClosed.Load() {
+		h.alertLayers()
+	}
 }
 
 // deathsSince returns the PEs that have died after an epoch, and the epoch of the latest death among them.
@@ -138,6 +152,7 @@ func (h *heap) checkAlive(op string, pes []layout.PE) error {
 
 // errorOfDead returns the error of a call that needs PEs that have died.
 func (h *heap) errorOfDead(op string, pes []layout.PE) error {
+	h.told()
 	h.awaitNews(pes)
 	var all []failure.Failure
 	for _, pe := range pes {

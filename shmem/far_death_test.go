@@ -12,6 +12,37 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
+// A program that is told of a death, in whatever way, has no more operation on the dead PE succeed, also before its process has
+// heard of the death otherwise.
+func TestOperationOnKnownDead(t *testing.T) {
+	const victim = 3
+	for name, tells := range map[string]func(w *World) bool{
+		"Failed":    func(w *World) bool { return slices.Equal(w.Failed(), []int{victim}) },
+		"AckFailed": func(w *World) bool { return slices.Equal(w.AckFailed(), []int{victim}) },
+		"QuietPE":   func(w *World) bool { return errors.Is(w.Ctx().QuietPE(victim), ErrPEDied) },
+		"Barrier":   func(w *World) bool { return errors.Is(w.Barrier(), ErrPEDied) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFarJob(t, 2, 2)
+			objects := make([]Sym[int64], len(f.worlds))
+			f.each(t, func(w *World) (err error) {
+				objects[w.MyPE()], err = Alloc[int64](w, 1)
+				return err
+			})
+			f.kill(victim)
+			f.each(t, func(w *World) error {
+				if !tells(w) {
+					return fmt.Errorf("%s tells nothing of the death", name)
+				}
+				if err := P(w.Ctx(), objects[w.MyPE()], 1, victim); !errors.Is(err, ErrPEDied) {
+					return errors.Join(errors.New("a put on the dead PE has not failed with ErrPEDied"), err)
+				}
+				return nil
+			}, 0, 1, 2)
+		})
+	}
+}
+
 // After the death of a far PE, operations on it return an error that names it, those on other PEs work, and Quiet does
 // not wait for it. What was fetched before stays. Collectives of the world fail, and those of the node go on.
 func TestFarDeath(t *testing.T) {
