@@ -271,7 +271,8 @@ func TestAgentIsHung(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := startCluster(t, []App{shell(2, "true")}, []int{0, 1}, byAgent("deaf"))
+			c := startCluster(t, []App{shell(2, "sleep 1000")}, []int{0, 1}, byAgent("deaf"))
+			c.launch()
 			s := c.steps[0]
 			s.agent.hungAfter = 50 * time.Millisecond
 			if _, lack := s.agent.lend(); lack != nil {
@@ -334,14 +335,14 @@ func TestAgentHearsOfNearDeath(t *testing.T) {
 // effect any more, and not before. What happens to other PEs meanwhile comes afterwards.
 func TestNearDeathWaitsForAgent(t *testing.T) {
 	gate := filepath.Join(t.TempDir(), "gate")
-	c := startCluster(t, []App{shell(3, "sleep 1000")}, []int{0, 0, 1}, byAgent("held "+gate))
+	c := startCluster(t, []App{shell(4, "sleep 1000")}, []int{0, 0, 0, 1}, byAgent("held "+gate))
 	c.launch()
 	s := c.steps[0]
 	if _, lack := s.agent.lend(); lack != nil {
 		t.Fatal(lack)
 	}
 	j := s.table.job(0)
-	view, err := failure.Attach(int(j.memory.page.File().Fd()), j.key, 3)
+	view, err := failure.Attach(int(j.memory.page.File().Fd()), j.key, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -384,9 +385,31 @@ func nextFailure(t *testing.T, s *Step) Event {
 	}
 }
 
+// When no PE of the node lives any more, nothing waits for an agent that is hung: the job ends when its PEs do.
+func TestLastDeathsDoNotWaitForAgent(t *testing.T) {
+	c := startCluster(t, []App{shell(3, "sleep 1000")}, []int{0, 0, 1}, byAgent("serves"))
+	c.launch()
+	s := c.steps[0]
+	if _, lack := s.agent.lend(); lack != nil {
+		t.Fatal(lack)
+	}
+	kill(t, s.agent.process().pid, syscall.SIGSTOP)
+	began := time.Now()
+	kill(t, s.PID(ID{PE: 0}), syscall.SIGKILL)
+	kill(t, s.PID(ID{PE: 1}), syscall.SIGKILL)
+	for range 2 {
+		if e := nextFailure(t, s); e.End.Signal != int(syscall.SIGKILL) {
+			t.Errorf("event %+v, want an end by SIGKILL", e)
+		}
+	}
+	if took := time.Since(began); took > hungAfter/2 {
+		t.Errorf("the ends were told after %v", took)
+	}
+}
+
 // If the agent is hung, it is killed, and then the page tells of the death of a near PE.
 func TestNearDeathWithHungAgent(t *testing.T) {
-	c := startCluster(t, []App{shell(2, "sleep 1000")}, []int{0, 1}, byAgent("deaf"))
+	c := startCluster(t, []App{shell(3, "sleep 1000")}, []int{0, 0, 1}, byAgent("deaf"))
 	c.launch()
 	s := c.steps[0]
 	s.agent.hungAfter = 100 * time.Millisecond

@@ -146,22 +146,29 @@ func (a *nodeAgent) dropFar(j *localJob, f *FarFailure) {
 			return
 		}
 	}
-	a.await(answered)
+	a.awaitDrop(answered)
 }
 
 // hungTicks is in how many steps the patience with an agent passes. This process may be stopped, too, or have no processor: that
 // takes one step, and is not the agent's fault.
-const hungTicks = 20
+const hungTicks = 100
 
-// await waits for an answer, or the end of the agent. An agent that does not answer within hungAfter is killed. There is nothing
-// to wait for if answered is nil.
-func (a *nodeAgent) await(answered <-chan struct{}) {
+// awaitDrop is await for the answer that dead PEs are dropped. It does not wait while no PE of this node lives: nobody sees what
+// the agent still does here. So a job with a hung agent ends when its PEs do.
+func (a *nodeAgent) awaitDrop(answered <-chan struct{}) { a.await(answered, a.table.hasLivingPE) }
+
+// await waits for an answer, or the end of the agent, while there is a reason to wait. An agent that does not answer within
+// hungAfter is killed. There is nothing to wait for if answered is nil.
+func (a *nodeAgent) await(answered <-chan struct{}, while func() bool) {
 	if answered == nil {
 		return
 	}
 	step := time.NewTicker(a.hungAfter / hungTicks)
 	defer step.Stop()
 	for range hungTicks {
+		if !while() {
+			return
+		}
 		select {
 		case <-answered:
 			return
@@ -205,7 +212,7 @@ func (a *nodeAgent) attend() {
 			a.logger.Error().Err(err).Msg("agent")
 			return
 		}
-		a.await(answered)
+		a.await(answered, func() bool { return true })
 	}
 }
 

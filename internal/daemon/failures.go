@@ -70,7 +70,7 @@ func (f *failures) publishDue() (rung bool) {
 	f.table.mu.Unlock()
 	for i := range due {
 		x := &due[i]
-		f.agent.await(x.answered)
+		f.agent.awaitDrop(x.answered)
 		f.table.mu.Lock()
 		f.publish(x)
 		f.table.mu.Unlock()

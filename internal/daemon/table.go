@@ -149,6 +149,11 @@ func (t *table) allStarted() []*localPE {
 	return t.started()
 }
 
+// hasLivingPE says whether a PE that was started lives. The caller does not hold the lock.
+func (t *table) hasLivingPE() bool {
+	return slices.ContainsFunc(t.allStarted(), func(p *localPE) bool { return !p.life.Dead() })
+}
+
 // update calls f with a PE under the lock, if the PE was started.
 func (t *table) update(id ID, f func(*localPE)) {
 	t.mu.Lock()
