@@ -27,6 +27,10 @@
 // data goes into the heap directly, or through pieces of 64 KiB, which the caller copies out. A wait that ends
 // early leaves the slot reserved until the answer is there, because the agent may still write.
 //
+// Each node has a quota of slots and pieces, so a stopped node stops only who talks to it (quota.go, which has the rule;
+// claim.go says why no wait is for ever). While other nodes have all pieces, long data go through rooms. The tests
+// explore the waits for slots as a model.
+//
 // # Locks
 //
 // One lock of the process guards streams, slots and Touched. It is held for one record, and never during a
@@ -42,6 +46,8 @@
 //	pool.go      blocks: closing, reuse, what is free
 //	put.go       operations without an answer
 //	slot.go      slots and pieces
+//	quota.go     how many of them a node may have
+//	claim.go     claims of slots, and the waits for them
 //	get.go       operations with an answer
 //	express.go   round trips past the agent
 //	pending.go   operations whose answer the caller awaits later

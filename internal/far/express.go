@@ -296,14 +296,14 @@ func (e *expressSockets) fetch(ctx context.Context, t *Touched, to target, off u
 }
 
 // settle puts a fetch that was given up into the stream, so that it takes place before all later operations of this PE,
-// if at all. Nobody waits for its answer. It waits for nothing: while no slot or no block is free, which takes a node that
-// has stopped, the request is left on the socket that was closed, and may take place a little later.
+// if at all. Nobody waits for its answer. It waits for nothing: while the node can have no slot or no block, which takes one
+// that has stopped, the request is left on the socket that was closed, and may take place a little later.
 func (e *expressSockets) settle(t *Touched, to target, off uint64, code uint8, operand, cond, number uint64) {
 	p := e.p
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	k, ok, err := p.claim(ctx, to, false, false)
-	if !ok || err != nil {
+	k, ok := p.claimNow(to, false)
+	if !ok {
 		return
 	}
 	if s, body, err := p.begin(ctx, to, record.SizeFetchOnce); err == nil {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -275,8 +276,12 @@ func (r *rig) wantAllFree() {
 		r.harvest()
 		r.pool.sweep()
 		slots, pieces, blocks, pendings := len(r.freeSlots), r.pieces, len(r.pool.free), r.pendings
+		held := slices.Max(r.slotQuota.held) + slices.Max(r.pieceQuota.held)
 		r.mu.Unlock()
 		if slots == layout.WireSlots && pieces == 1<<layout.WirePieces-1 && blocks == layout.WireBlocks && pendings == 0 {
+			if held > 0 || r.slotQuota.free != layout.WireSlots || r.pieceQuota.free != layout.WirePieces || r.waits.all != 0 {
+				r.t.Errorf("all is free, and the quotas are %v and %v, with %d waits", r.slotQuota, r.pieceQuota, r.waits.all)
+			}
 			return
 		}
 		if ctx.Err() != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// window is the number of requests that a long get has under way. It is at most half of the pieces, so that two long gets go
-// on together.
+// window is the number of requests that a long get has under way, if it can have slots and pieces for them. A single node can
+// have half of the pieces.
 const window = layout.WirePieces / 2
 
 // Get copies n bytes from offset off of the PE's segment to dst.
@@ -31,12 +31,9 @@ func (p *Port) Get(ctx context.Context, t *Touched, pe layout.PE, off uint64, ds
 			return nil
 		}
 	}
-	if x.heap, x.direct = p.segment.heapOffset(dst, n); x.direct {
-		x.most = record.MaxGet
-	} else {
-		x.setRoom(n)
-	}
-	if err := x.run(ctx, dst); err != nil {
+	x.heap, x.direct = p.segment.heapOffset(dst, n)
+	x.most, x.piece = record.MaxGet, !x.direct && n > layout.WireRoom
+	if _, err := x.run(ctx, dst, 0); err != nil {
 		return fmt.Errorf("get of %d bytes at offset %d of PE %d: %w", n, off, pe, err)
 	}
 	return nil
@@ -65,16 +62,21 @@ func (p *Port) GetStrided(ctx context.Context, t *Touched, pe layout.PE, off uin
 		p: p, t: t, to: p.target(pe), off: off, unit: size, total: n, strided: true,
 		elem: elem, step: step, dstStride: dstStride, block: block,
 	}
-	if x.heap, x.direct = p.segment.heapOffset(dst, n*size); x.direct && dstStride == block {
-		x.most = record.MaxGetStrided / size
-	} else {
-		x.direct = false
-		x.setRoom(n * size)
+	x.heap, x.direct = p.segment.heapOffset(dst, n*size)
+	x.direct = x.direct && dstStride == block
+	x.most, x.piece = record.MaxGetStrided/size, !x.direct && n*size > layout.WireRoom
+	for at := 0; ; at++ {
+		var err error
+		if at, err = x.run(ctx, dst, at); err != nil {
+			return fmt.Errorf("strided get of %d blocks of %d bytes at offset %d of PE %d: %w", n, size, off, pe, err)
+		}
+		if at == n {
+			return nil
+		}
+		if err := p.Get(ctx, t, pe, off+uint64(at)*step, unsafe.Add(dst, at*dstStride*int(elem)), size); err != nil { // through rooms
+			return err
+		}
 	}
-	if err := x.run(ctx, dst); err != nil {
-		return fmt.Errorf("strided get of %d blocks of %d bytes at offset %d of PE %d: %w", n, size, off, pe, err)
-	}
-	return nil
 }
 
 // Fetch performs an atomic operation on the word of width bytes (4 or 8) at offset off of the PE's segment, and returns
@@ -91,7 +93,7 @@ func (p *Port) Fetch(ctx context.Context, t *Touched, pe layout.PE, off uint64, 
 			return old, nil
 		}
 	}
-	k, _, err := p.claim(ctx, to, false, true)
+	k, err := p.claim(ctx, to, false)
 	if err == nil {
 		var s *stream
 		var body []byte
@@ -125,9 +127,9 @@ type transfer struct {
 	heap   uint64 // offset of the destination in the segment, if direct
 	unit   int    // bytes of a unit
 	total  int    // units in all
-	most   int    // units in a request
 	direct bool   // the agent writes the data to the destination
-	piece  bool   // requests need pieces
+	most   int    // units in a request, if direct
+	piece  bool   // requests want pieces
 
 	strided   bool // the rest is for strided gets
 	elem      uintptr
@@ -136,48 +138,69 @@ type transfer struct {
 	block     int    // elements
 }
 
-// setRoom makes data of n bytes go through rooms or pieces.
-func (x *transfer) setRoom(n int) {
-	if x.most = layout.WireRoom / x.unit; n > layout.WireRoom {
-		x.most, x.piece = layout.WirePiece/x.unit, true
+// fits returns how many units a request with slot k can have: 0 if one is too long for the room, because other nodes have
+// all pieces.
+func (x *transfer) fits(k int) int {
+	if x.direct {
+		return x.most
 	}
+	return x.p.roomSize(k) / x.unit
 }
 
 // part is a request under way: units at to at+n-1.
 type part struct{ slot, at, n int }
 
-// run makes all requests and takes all answers. dst is where the data goes. It is no field of x: other fields escape, and
-// the destinations of a program's gets would escape with them.
-func (x *transfer) run(ctx context.Context, dst unsafe.Pointer) error {
+// run makes the requests for the units from at on, and takes all answers. It returns the first unit that it has not got, which is
+// too long for a room while there is no piece for it. dst is where the data goes. It is no field of x: other fields
+// escape, and the destinations of a program's gets would escape with them.
+func (x *transfer) run(ctx context.Context, dst unsafe.Pointer, at int) (next int, err error) {
 	var parts [window]part
-	first, count, at := 0, 0, 0
+	first, count := 0, 0
 	for at < x.total || count > 0 {
 		for at < x.total && count < window {
-			k, ok, err := x.p.claim(ctx, x.to, x.piece, count == 0)
+			k, ok, err := x.claim(ctx, count)
 			if err != nil {
-				return fmt.Errorf("wait for a slot: %w", err)
+				return at, fmt.Errorf("wait for a slot: %w", err)
 			}
 			if !ok {
 				break
 			}
-			n := min(x.most, x.total-at)
+			n := min(x.fits(k), x.total-at)
+			if n == 0 {
+				x.p.leave(k)
+				break
+			}
 			if err := x.request(ctx, k, at, n); err != nil {
 				x.p.leave(k)
-				return x.abandon(parts[:], first, count, err)
+				return at, x.abandon(parts[:], first, count, err)
 			}
 			parts[(first+count)%window] = part{k, at, n}
 			count++
 			at += n
 		}
+		if count == 0 {
+			return at, nil
+		}
 		oldest := parts[first]
 		if err := x.p.awaitAnswer(ctx, oldest.slot, x.to); err != nil {
-			return x.abandon(parts[:], first, count, err)
+			return at, x.abandon(parts[:], first, count, err)
 		}
 		x.copyOut(oldest, dst)
 		x.p.leave(oldest.slot)
 		first, count = (first+1)%window, count-1
 	}
-	return nil
+	return at, nil
+}
+
+// claim gives the transfer a slot. It waits for the first one only: with count parts under way, the transfer takes their
+// answers instead.
+func (x *transfer) claim(ctx context.Context, count int) (k int, ok bool, err error) {
+	if count > 0 {
+		k, ok = x.p.claimMore(x.to, x.piece)
+		return k, ok, nil
+	}
+	k, err = x.p.claim(ctx, x.to, x.piece)
+	return k, err == nil, err
 }
 
 // abandon gives up the parts under way. Their slots stay reserved until the answers are there.

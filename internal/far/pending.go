@@ -15,7 +15,7 @@ type Pending struct {
 	p     *Port
 	to    target
 	slot  int    // of the last request
-	left  int    // answers that are not taken
+	left  int    // answers that are not taken; while requests are still to be made, one more
 	value uint64 // of a fetch, if left is 0
 	err   error  // the first one, if left is 0
 }
@@ -23,32 +23,23 @@ type Pending struct {
 // StartGet begins to copy n bytes from offset off of the PE's segment to dst, which the caller must neither read nor
 // write until Wait or Quiet has returned.
 //
-//   - Memory: a long get into private memory needs pieces. While all of them are in use, StartGet waits, and takes
-//     answers that have come.
+//   - Memory: a long get into private memory wants pieces. While the PE's node has as many as it may have, StartGet
+//     waits, and takes answers that have come.
 func (p *Port) StartGet(ctx context.Context, t *Touched, pe layout.PE, off uint64, dst unsafe.Pointer, n int) (*Pending, error) {
 	g := &Pending{p: p, to: p.target(pe)}
 	if n <= 0 {
 		return g, nil
 	}
 	heap, direct := p.segment.heapOffset(dst, n)
-	most, piece := layout.WireRoom, false
-	if direct {
-		most = record.MaxGet
-	} else if n > layout.WireRoom {
-		most, piece = layout.WirePiece, true
-	}
-	g.left = (n + most - 1) / most
-	for at := 0; at < n; at += most {
-		part := slot{n: min(most, n-at)}
-		to := heap + uint64(at)
-		if !direct {
-			part.dst = unsafe.Add(dst, at)
-		}
-		k, _, err := p.claim(ctx, g.to, piece, true)
+	g.left = 1
+	for at := 0; at < n; {
+		k, err := p.claim(ctx, g.to, !direct && n-at > layout.WireRoom)
 		if err != nil {
 			return nil, g.abandon(fmt.Errorf("get of %d bytes at offset %d of PE %d: wait for a slot: %w", n, off, pe, err))
 		}
+		part, to := slot{n: min(record.MaxGet, n-at)}, heap+uint64(at)
 		if !direct {
+			part.n, part.dst = min(p.roomSize(k), n-at), unsafe.Add(dst, at)
 			_, to = p.room(k)
 		}
 		s, body, err := p.begin(ctx, g.to, record.SizeGet)
@@ -59,8 +50,12 @@ func (p *Port) StartGet(ctx context.Context, t *Touched, pe layout.PE, off uint6
 		if at == 0 {
 			*p.begun++
 		}
+		if at+part.n < n {
+			g.left++
+		}
 		g.attach(k, s, part)
 		p.end(s, t, g.to, record.AppendGet(body, g.to.local, off+uint64(at), part.n, to, uint64(k)))
+		at += part.n
 	}
 	return g, nil
 }
@@ -68,7 +63,7 @@ func (p *Port) StartGet(ctx context.Context, t *Touched, pe layout.PE, off uint6
 // StartFetch is Fetch without the wait for the answer.
 func (p *Port) StartFetch(ctx context.Context, t *Touched, pe layout.PE, off uint64, code record.AtomicCode, width int, operand, cond uint64) (*Pending, error) {
 	g := &Pending{p: p, to: p.target(pe), left: 1}
-	k, _, err := p.claim(ctx, g.to, false, true)
+	k, err := p.claim(ctx, g.to, false)
 	if err != nil {
 		return nil, fmt.Errorf("fetch at offset %d of PE %d: wait for a slot: %w", off, pe, err)
 	}
@@ -132,7 +127,6 @@ func (g *Pending) settleAll(err error) {
 		}
 		if p.slots[k].waiters == 0 && p.answered(k) {
 			p.freeSlot(k)
-			p.feed()
 		}
 	}
 }

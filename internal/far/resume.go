@@ -45,8 +45,14 @@ func (p *Port) resume() error {
 		p.pool.close(s)
 	}
 	for k := layout.WireSlots - 1; k >= 0; k-- {
-		if !p.slots[k].used {
+		s := &p.slots[k]
+		if !s.used {
 			p.freeSlots = append(p.freeSlots, uint16(k))
+			continue
+		}
+		p.slotQuota.take(int(s.node))
+		if s.piece >= 0 {
+			p.pieceQuota.take(int(s.node))
 		}
 	}
 	return nil

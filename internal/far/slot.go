@@ -1,8 +1,6 @@
 package far
 
 import (
-	"context"
-	"math/bits"
 	"sync/atomic"
 	"unsafe"
 
@@ -29,49 +27,6 @@ func (p *Port) answered(k int) bool {
 	return atomic.LoadUint64(&p.wire.Slots[k].Seq) == p.slots[k].number+1
 }
 
-// claim gives the caller a slot, as its only waiter, and a piece if it needs one. If there is none, it waits, or
-// returns false if the caller would rather not.
-func (p *Port) claim(ctx context.Context, to target, piece, patient bool) (k int, ok bool, err error) {
-	for {
-		p.mu.Lock()
-		if p.hasSlot(piece) {
-			k = p.takeSlot(to, piece)
-			p.mu.Unlock()
-			return k, true, nil
-		}
-		p.mu.Unlock()
-		if !patient {
-			return 0, false, nil
-		}
-		if err := p.awaitSupply(ctx, to, func() bool { return p.hasSlot(piece) }); err != nil {
-			return 0, false, err
-		}
-	}
-}
-
-// hasSlot says whether a slot is free, and a piece if one is needed, after a harvest if need be.
-func (p *Port) hasSlot(piece bool) bool {
-	if len(p.freeSlots) > 0 && (!piece || p.pieces != 0) {
-		return true
-	}
-	p.harvest()
-	return len(p.freeSlots) > 0 && (!piece || p.pieces != 0)
-}
-
-// takeSlot takes what hasSlot has found.
-func (p *Port) takeSlot(to target, piece bool) int {
-	k := int(p.freeSlots[len(p.freeSlots)-1])
-	p.freeSlots = p.freeSlots[:len(p.freeSlots)-1]
-	s := &p.slots[k]
-	*s = slot{node: int32(to.node), waiters: 1, piece: -1, used: true}
-	if piece {
-		s.piece = int8(bits.TrailingZeros32(p.pieces))
-		p.pieces &^= 1 << s.piece
-	}
-	rma.StoreRelease(&p.wire.Slots[k].Seq, 0)
-	return k
-}
-
 // leave ends a goroutine's wait for slot k, which becomes free if nobody needs it any more.
 func (p *Port) leave(k int) {
 	p.mu.Lock()
@@ -83,17 +38,25 @@ func (p *Port) leaveLocked(k int) {
 	p.slots[k].waiters--
 	if s := &p.slots[k]; s.waiters == 0 && s.pending == nil && (!s.sent || p.answered(k)) {
 		p.freeSlot(k)
-		p.feed()
 	}
 }
 
-// freeSlot makes a slot and its piece free.
+// freeSlot makes a slot and its piece free, and wakes the goroutines that it may be for.
 func (p *Port) freeSlot(k int) {
-	if piece := p.slots[k].piece; piece >= 0 {
-		p.pieces |= 1 << piece
+	s := &p.slots[k]
+	node, last := int(s.node), p.slotQuota.free == 0
+	if s.piece >= 0 {
+		p.pieces |= 1 << s.piece
+		p.pieceQuota.give(node)
 	}
 	p.slots[k] = slot{}
 	p.freeSlots = append(p.freeSlots, uint16(k)) // never grows beyond its capacity, the number of slots
+	p.slotQuota.give(node)
+	w := &p.waits
+	rma.StoreRelease32(&w.freed[node], w.freed[node]+1)
+	if w.of[node] > 0 || last && w.all > 0 {
+		rma.Target{Segment: p.segment.base}.Ring()
+	}
 }
 
 // harvest gives answers that are there to their Pendings, and frees the slots that nobody waits for: those with an
@@ -126,6 +89,14 @@ func (p *Port) room(k int) (at unsafe.Pointer, off uint64) {
 		at = unsafe.Pointer(&p.wire.Rooms[k])
 	}
 	return at, p.segment.offset(at)
+}
+
+// roomSize returns how many bytes of data fit into what room returns.
+func (p *Port) roomSize(k int) int {
+	if p.slots[k].piece >= 0 {
+		return layout.WirePiece
+	}
+	return layout.WireRoom
 }
 
 // segment is this PE's segment.

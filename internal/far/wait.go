@@ -8,7 +8,6 @@ import (
 
 	"github.com/goshmem/goshmem/internal/agent/record"
 	"github.com/goshmem/goshmem/internal/wait"
-	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -116,7 +115,7 @@ func (d *deaths) judge(status record.Status, to target) error {
 	}
 }
 
-// supply is a wait until there is something of which the Port has a limited number.
+// supply is a wait until there is a block.
 type supply struct {
 	p     *Port
 	to    target
@@ -155,18 +154,8 @@ func (p *Port) awaitSupply(ctx context.Context, to target, there func() bool) er
 	if err := p.deaths.gone(to); err != nil {
 		return err
 	}
-	p.hungry.Add(1)
-	defer p.hungry.Add(-1)
 	if err := p.waiter.WaitPoll(s, ctx); err != nil {
 		return err
 	}
 	return s.err
-}
-
-// feed wakes goroutines of this process that wait in awaitSupply. It is called after something became free that the agent
-// did not ring for.
-func (p *Port) feed() {
-	if p.hungry.Load() > 0 {
-		rma.Target{Segment: p.segment.base}.Ring()
-	}
 }
