@@ -129,6 +129,46 @@ func TestReadAgain(t *testing.T) {
 	}
 }
 
+// Puts of words are executed together up to the first record that needs a closer look.
+func TestPutWords(t *testing.T) {
+	n := newNode(t, 0, 2)
+	n.prepare(t, 2)
+	m := n.agent.memory
+	t.Cleanup(func() { check(t, n.transport.Close()) })
+	var good []byte
+	for i := range 4 {
+		good, _ = record.ReservePut(good, layout.Local(i%2), layout.HeapOffset+8*uint64(i), 8)
+	}
+	last := layout.HeapOffset + testHeap - 8
+	for name, x := range map[string]struct {
+		rest []byte
+		most int
+		dead bool // the second PE
+		want int
+	}{
+		"all":          {most: 9, want: 4},
+		"few":          {most: 3, want: 3},
+		"end":          {record.AppendPut(nil, 1, uint64(last), make([]byte, 8)), 9, false, 5},
+		"beyond":       {record.AppendPut(nil, 1, uint64(last)+8, make([]byte, 8)), 9, false, 4},
+		"control":      {record.AppendPut(nil, 1, layout.HeapOffset-8, make([]byte, 8)), 9, false, 4},
+		"not aligned":  {record.AppendPut(nil, 1, layout.HeapOffset+4, make([]byte, 8)), 9, false, 4},
+		"other length": {record.AppendPut(nil, 1, layout.HeapOffset, make([]byte, 16)), 9, false, 4},
+		"other record": {record.AppendSignal(nil, 1, layout.HeapOffset, record.SignalAdd, 1), 9, false, 4},
+		"no such PE":   {record.AppendPut(nil, nearPEs, layout.HeapOffset, make([]byte, 8)), 9, false, 4},
+		"cut":          {good[:16], 9, false, 4},
+		"dead":         {nil, 9, true, 1},
+	} {
+		m.dead[1] = x.dead
+		clear(m.touched)
+		if got := m.putWords(append(bytes.Clone(good), x.rest...), x.most); got != x.want {
+			t.Errorf("%s: %d puts are executed, want %d", name, got, x.want)
+		}
+		if want := uint64(3); !x.dead && m.touched[0] != want {
+			t.Errorf("%s: touched are %b, want %b", name, m.touched[0], want)
+		}
+	}
+}
+
 // A PE whose words are wrong is dropped. The agent serves the others.
 func TestSpoiledWords(t *testing.T) {
 	for name, spoil := range map[string]func(w *layout.Wire){

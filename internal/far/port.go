@@ -51,6 +51,7 @@ type Port struct {
 	home    func(pe layout.PE) (int, layout.Local)
 	agent   *layout.Bell
 	event   int
+	recent  target  // of the latest operation; its PE is -1 before the first one
 	locked  bool    // membarrier does not order the two sides: load the block's state after a locked instruction
 	tail    uint64  // Wire.Tail
 	begun   *uint64 // Config.Operations
@@ -80,6 +81,7 @@ func New(c Config) (*Port, error) {
 	p := &Port{
 		wire: c.Wire, segment: segment{c.Base, c.Size}, agent: c.Agent, event: c.Event, waiter: c.Waiter, home: c.Home,
 		begun: cmp.Or(c.Operations, new(uint64)), nodes: c.Nodes, streams: make([]stream, layout.WireClasses*c.Nodes), pieces: 1<<layout.WirePieces - 1,
+		recent: target{pe: -1},
 	}
 	for i := range p.streams {
 		class, node := i/c.Nodes, i%c.Nodes
