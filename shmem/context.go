@@ -18,7 +18,43 @@ type ctxShared struct {
 
 	mu      sync.Mutex
 	session bool
+	ended   bool                // no handle is direct any more
+	first   *Ctx                // the first handle of the default context; nil for others
 	handles []weak.Pointer[Ctx] // all handles that With has made, and the first; empty for the default context
+}
+
+// setIdle notes whether operations of the context are under way to other nodes: Touched.Changed. A handle that With makes
+// meanwhile is among the handles here, or looks at touched afterwards, because both hold mu.
+func (m *ctxShared) setIdle(idle bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.ended {
+		m.setDirect(idle)
+	}
+}
+
+// endDirect makes Quiet take the slow way for good, on all handles but those that With has made of the default context.
+func (m *ctxShared) endDirect() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ended = true
+	m.setDirect(false)
+}
+
+// setDirect sets direct of all handles but those that With has made of the default context. The caller holds mu.
+func (m *ctxShared) setDirect(on bool) {
+	word := uint32(0)
+	if on {
+		word = 1
+	}
+	if m.first != nil {
+		atomic.StoreUint32(&m.first.direct, word)
+	}
+	for _, p := range m.handles {
+		if c := p.Value(); c != nil {
+			atomic.StoreUint32(&c.direct, word)
+		}
+	}
 }
 
 // contexts are the contexts of a world that were not destroyed.
@@ -51,18 +87,10 @@ func (s *contexts) all() []*ctxShared {
 	return slices.Collect(maps.Keys(s.live))
 }
 
-// endDirect makes Quiet find out that the world is finalized, on all handles of all contexts. first is the first handle of
-// the default context.
-func (s *contexts) endDirect(first *Ctx) {
-	atomic.StoreUint32(&first.direct, 0)
+// endDirect makes Quiet find out that the world is finalized, on all handles of all contexts.
+func (s *contexts) endDirect() {
 	for _, m := range s.all() {
-		m.mu.Lock()
-		for _, p := range m.handles {
-			if c := p.Value(); c != nil {
-				atomic.StoreUint32(&c.direct, 0)
-			}
-		}
-		m.mu.Unlock()
+		m.endDirect()
 	}
 }
 
@@ -82,10 +110,11 @@ func (m *ctxShared) addHandle(c *Ctx) {
 func (m *ctxShared) disableHandles() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.ended = true
+	m.setDirect(false)
 	for _, p := range m.handles {
 		if c := p.Value(); c != nil {
 			c.h, c.near = nil, 0
-			atomic.StoreUint32(&c.direct, 0)
 		}
 	}
 	m.handles = nil

@@ -3,7 +3,6 @@ package shmem
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/rma"
@@ -21,9 +20,10 @@ type Ctx struct {
 	near   int
 	tags   unsafe.Pointer // h.tags
 	mark   *uint64        // h.mark
-	// direct is 1 if one locked instruction completes all operations of the context: all PEs of the job are near, and the
-	// context was not destroyed. The last Finalize stores 0. It cannot find the handles that With makes of the default
-	// context, which are many, so these have 0 from the start, and their Quiet looks whether the world is finalized.
+	// direct is 1 if one locked instruction completes all operations of the context: none is under way to another node, and
+	// the context was not destroyed. ctxShared.setIdle stores it. The last Finalize stores 0. Both cannot find the handles
+	// that With makes of the default context, which are many, so these have 0 from the start, and their Quiet takes the slow
+	// way.
 	direct uint32
 	h      *heap // nil in a Ctx that no call returned, and of a context that was destroyed
 
@@ -39,18 +39,18 @@ const _ = -(unsafe.Sizeof(Ctx{}) ^ 128)
 // checkAndPerform finds the PE by the team's numbers.
 func newCtx(t *Team, isDefault bool) *Ctx {
 	h, m := t.h, t.h.job.Map
-	c := &Ctx{h: h, shared: &ctxShared{team: t, isDefault: isDefault}, tags: h.tags, mark: h.mark}
-	if h.far == nil {
-		c.direct = 1
-	}
+	c := &Ctx{h: h, shared: &ctxShared{team: t, isDefault: isDefault}, tags: h.tags, mark: h.mark, direct: 1}
 	c.origin.ctx = c
+	if c.shared.touched.Changed = c.shared.setIdle; isDefault {
+		c.shared.first = c
+	}
 	if w := t.group.windowOf(h.job.Place); w.near > 0 {
 		c.first, c.near, c.base, c.stride = w.first, w.near, m.Segment(w.base), w.step*m.Stride()
 	}
 	c.shared.addHandle(c)
 	h.contexts.add(c.shared)
 	if h.finalized() { // Finalize may have missed the context
-		atomic.StoreUint32(&c.direct, 0)
+		c.shared.endDirect()
 	}
 	return c
 }
@@ -69,11 +69,11 @@ func (c *Ctx) With(ctx context.Context) *Ctx {
 		h: c.h, base: c.base, stride: c.stride, first: c.first, near: c.near, tags: c.tags, mark: c.mark,
 		ctx: ctx, shared: c.shared,
 	}
-	if !c.shared.isDefault {
-		d.direct = atomic.LoadUint32(&c.direct)
-	}
 	d.origin.ctx = d
 	c.shared.addHandle(d)
+	if c.h != nil && !c.shared.isDefault && !c.shared.ended && c.shared.touched.IsEmpty() {
+		d.direct = 1
+	}
 	return d
 }
 

@@ -16,6 +16,9 @@ func Asleep(w *World, pe int) bool {
 	return !near || atomic.LoadUint32(&j.Map.Control(local).Bell.Sleeping)&layout.BellAsleep != 0
 }
 
+// Direct reports whether a Quiet on the handle needs one instruction.
+func Direct(c *Ctx) bool { return atomic.LoadUint32(&c.direct) == 1 }
+
 // Noticed reports whether this process knows of a death, so that its fast path is closed.
 func Noticed(w *World) bool { return w.session.h.fastClosed.Load() }
 

@@ -65,6 +65,20 @@ func (c *Ctx) performFar(o *operation, pe layout.PE) (old uint64, err error) {
 	return old, c.h.farError(o.name, err)
 }
 
+// mostTried is the size up to which putFar tries a put. A long one gains nothing.
+const mostTried = 512
+
+// putFar makes a put of n bytes to a PE of another node in the frequent case: good arguments, no known death, and a block
+// with room. It returns false in all other cases, and has done nothing then: the full check follows. The caller has compared
+// the length with the object's.
+func (c *Ctx) putFar(tag, off uint64, src unsafe.Pointer, n uint64, pe int) bool {
+	if c == nil || c.h == nil || c.h.far == nil || n-1 >= mostTried || !tagIsLive(c.tags, tag) || uint(pe) >= uint(c.shared.team.group.n) {
+		return false
+	}
+	*c.mark = 1
+	return c.h.far.TryPut(&c.shared.touched, c.shared.team.group.pe(pe), off, src, int(n))
+}
+
 // blocks returns the stride of a strided operation, with the length of its blocks.
 func (o *operation) blocks() Stride {
 	s := o.stride

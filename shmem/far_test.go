@@ -46,6 +46,56 @@ func TestFarOperations(t *testing.T) {
 	})
 }
 
+// While a context has nothing under way to another node, its Quiet is that of a job of one node, by each handle.
+func TestFarDirect(t *testing.T) {
+	f := newFarJob(t, 2, 1)
+	objects := make([]Sym[int64], len(f.worlds))
+	f.each(t, func(w *World) error {
+		x, err := Alloc[int64](w, 1)
+		objects[w.MyPE()] = x
+		return err
+	})
+	w, x := f.worlds[0], objects[0]
+	c, err := w.NewCtx()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, first := range map[string]*Ctx{"default": w.Ctx(), "another": c} {
+		ctx := t.Context()
+		early := first.With(ctx)
+		want := func(when string, direct bool, handles ...*Ctx) {
+			t.Helper()
+			for i, h := range handles {
+				if want := direct && (first == c || i == 0); Direct(h) != want { // those that With makes of the default context never are
+					t.Errorf("%s context: %s, handle %d is direct: %v, want %v", name, when, i, Direct(h), want)
+				}
+			}
+		}
+		for round := range 3 {
+			want("before a put", true, first, early)
+			if err := P(first, x, int64(round), 1); err != nil {
+				t.Fatal(err)
+			}
+			want("after a near put", true, first, early)
+			if err := P(early, x, int64(round), 2); err != nil {
+				t.Fatal(err)
+			}
+			late := first.With(ctx)
+			want("after a far put", false, first, early, late)
+			if err := errors.Join(late.Quiet(), P(first, x, 1, 1)); err != nil {
+				t.Fatal(err)
+			}
+			want("after Quiet", true, first, early, late, first.With(ctx))
+			if v := memory(f, x, 2)[0]; v != int64(round) {
+				t.Errorf("%s context: the put has stored %d, want %d", name, v, round)
+			}
+		}
+	}
+	if err := errors.Join(P(c, x, 5, 2), c.Destroy()); err != nil || Direct(c) {
+		t.Errorf("a destroyed context is direct: %v, error %v", Direct(c), err)
+	}
+}
+
 func checkPutGet(w *World, x Sym[int64], there []int64, pe, r int) error {
 	c := w.Ctx()
 	for _, n := range []int{0, 1, 2, 7, 300, 5000, 20_000} {

@@ -12,6 +12,9 @@ import (
 
 //go:noinline
 func slowPut[T any](c *Ctx, dst Sym[T], src []T, pe int, r *routine) error {
+	if len(src) <= dst.n && c.putFar(dst.tag, dst.off, unsafe.Pointer(unsafe.SliceData(src)), uint64(len(src))*sizeOf[T](), pe) {
+		return nil
+	}
 	_, err := c.checkAndPerform(&operation{
 		routine: r, pe: pe, object: dst.ref(), need: len(src), size: sizeOf[T](),
 		local: unsafe.Pointer(unsafe.SliceData(src)), n: len(src),
@@ -45,6 +48,9 @@ func slowGetNBI[T any](c *Ctx, dst []T, src Sym[T], pe int) (Pending[[]T], error
 
 //go:noinline
 func slowP[T any](c *Ctx, dst Sym[T], v T, pe int) error {
+	if c.putFar(dst.tag, dst.off, unsafe.Pointer(&v), sizeOf[T](), pe) {
+		return nil
+	}
 	_, err := c.checkAndPerform(&operation{
 		routine: &routineP, pe: pe, object: dst.ref(), need: 1, size: sizeOf[T](), local: unsafe.Pointer(&v), n: 1,
 	})

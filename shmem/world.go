@@ -276,7 +276,7 @@ func (w *World) Finalize() error {
 	}
 	currentWorld = nil
 	w.session.h.invalidateTags()
-	w.session.h.contexts.endDirect(w.session.h.ctx)
+	w.session.h.contexts.endDirect()
 	w.session.cancelHook()
 	w.session.cancelAlert()
 	w.session.h.job.NameHolders(nil)

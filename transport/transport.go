@@ -121,6 +121,14 @@ type Transport interface {
 	Close() error
 }
 
+// Flusher is a Transport that also sends outside of Poll.
+type Flusher interface {
+	Transport
+	// Flush sends what was posted, as far as the kernel has room, and appends the events Sent of that. Poll does the same
+	// before it waits. An owner that flushes may wait in its next Poll, which would return with these events otherwise.
+	Flush(events []Event) []Event
+}
+
 // ErrClosed reports a call after Close.
 var ErrClosed = errors.New("transport is closed")
 

@@ -59,6 +59,7 @@ type Agent struct {
 	parts    [][]byte          // of a post
 	frame    stream.Frame      // that is being posted
 	express  *expressDesk      // nil: there are no express sockets
+	flusher  transport.Flusher // nil: the transport sends in Poll alone
 }
 
 // retry says when a lane that is broken is opened again.
@@ -88,6 +89,7 @@ func New(cfg Config) (*Agent, error) {
 		retries:  make([]retry, cfg.Nodes),
 		waits:    waits{limit: cfg.Patience, nodes: make([]nodeWait, cfg.Nodes)},
 	}
+	a.flusher, _ = cfg.Transport.(transport.Flusher)
 	for i := range a.sources {
 		a.sources[i].wire, a.sources[i].incarnation = cfg.Segments.Wire(layout.Local(i)), cfg.Incarnation
 		a.sender.StartPE(layout.Local(i), cfg.Incarnation)
@@ -149,14 +151,28 @@ func (a *Agent) pass() (err error) {
 	fresh := a.takeReady()
 	fresh = a.readHeld() || fresh
 	posted, err := a.postAll()
+	if err == nil && posted && a.flusher != nil {
+		if posted, err = a.flush(); err == nil {
+			fresh = a.readAgain() // the next pass posts it
+		}
+	}
 	if err == nil && (slept || due) { // a busy agent looks at the clock seldom, and after the work of the pass
 		err = a.checkWaits(time.Now())
 	}
 	if err != nil {
 		return err
 	}
-	a.settle(len(a.events) == 0 && !fresh && !posted)
+	a.settle((len(a.events) == 0 || a.flusher != nil) && !fresh && !posted)
 	return nil
+}
+
+// flush sends what was posted, and posts what has room then. It returns whether there was such.
+func (a *Agent) flush() (posted bool, err error) {
+	a.events = a.flusher.Flush(a.events[:0])
+	for i := range a.events {
+		a.take(&a.events[i])
+	}
+	return a.postAll()
 }
 
 // longestSleep bounds a sleep. A PE may be stopped, or die, between clearing the agent's bell and writing to its event

@@ -108,6 +108,11 @@ func (x *executor) Execute(source stream.Source, r *record.Record) (record.Statu
 	return status, value
 }
 
+// PutWords executes puts of 8 bytes: see stream.Executor.
+func (x *executor) PutWords(_ stream.Source, body []byte, most int) int {
+	return x.memory.putWords(body, most)
+}
+
 // perform executes a record that the limits pass and whose target is alive.
 func (x *executor) perform(r *record.Record) (record.Status, uint64) {
 	m := x.memory

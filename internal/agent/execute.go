@@ -111,6 +111,30 @@ func (m *memory) putWord(r *record.Record) {
 	m.touch(pe)
 }
 
+// putWords executes puts of 8 bytes at the start of body, at most most, up to the first one that needs a closer look. It
+// returns how many.
+func (m *memory) putWords(body []byte, most int) (n int) {
+	words := m.limits.HeapWords()
+	segment, pe := unsafe.Pointer(nil), uint16(0) // of the put before
+	for n < most {
+		local, off, word, ok := record.PutWordAt(body)
+		if !ok || !words.HasWord(off) {
+			break
+		}
+		if segment == nil || local != pe {
+			if int(local) >= m.limits.Near || m.dead[local] {
+				break
+			}
+			segment, pe = m.segments.Segment(layout.Local(local)), local
+			m.touch(layout.Local(local))
+		}
+		*(*uint64)(unsafe.Add(segment, int(off))) = word
+		body = body[record.SizePutWord:]
+		n++
+	}
+	return n
+}
+
 // scatter copies the data of a strided put to its blocks.
 func (m *memory) scatter(pe layout.Local, r *record.Record) {
 	s := r.Shape()

@@ -67,7 +67,8 @@ func TestPassMakesNoMemory(t *testing.T) {
 	}
 }
 
-// A block goes back to the PE when it has brought nothing new, and the agent sleeps only when it has found nothing at all.
+// A pass reads again after it has sent. A block goes back to the PE when it has brought nothing new then, and the agent sleeps
+// only when it has found nothing at all.
 func TestSecondLook(t *testing.T) {
 	nodes, step := stepNodes(t)
 	var touched far.Touched
@@ -78,20 +79,93 @@ func TestSecondLook(t *testing.T) {
 	if state := atomic.LoadUint32(&block.State); state != layout.BlockQueued {
 		t.Fatalf("state %d after a put, want queued", state)
 	}
+	a.flusher = nil // the transport sends in the next Poll
 	check(t, a.pass())
 	if len(a.held) != 1 || a.armed {
 		t.Fatalf("after the first pass the agent holds %d blocks and sleeps: %t, want 1 and false", len(a.held), a.armed)
 	}
-	for range 1000 {
-		if step(); a.armed {
-			break
-		}
+	for done := &w.Done[layout.ClassOneSided][1]; atomic.LoadUint64(done) == 0 || !a.armed; {
+		step()
 	}
+	expectAsleep(t, nodes[0], block)
+	a.flusher = nodes[0].transport
+	check(t, nodes[0].ports[0].Put(t.Context(), &touched, 2, layout.HeapOffset, unsafe.Pointer(&v), 8))
+	check(t, a.pass())
+	expectAsleep(t, nodes[0], block)
+}
+
+// expectAsleep checks that a node's agent is about to sleep, and has given a block back.
+func expectAsleep(t *testing.T, n *testNode, block *layout.Block) {
+	t.Helper()
+	a := n.agent
 	if state := atomic.LoadUint32(&block.State); state != layout.BlockIdle || len(a.held) != 0 || !a.armed {
 		t.Errorf("state %d, %d blocks are held, the agent sleeps: %t; want idle, 0 and true", state, len(a.held), a.armed)
 	}
-	if bell := atomic.LoadUint32(&nodes[0].page.Bell.Sleeping); bell&layout.BellAsleep == 0 {
+	if bell := atomic.LoadUint32(&n.page.Bell.Sleeping); bell&layout.BellAsleep == 0 {
 		t.Errorf("the bell is %#x, want asleep", bell)
+	}
+}
+
+// The second reading of a pass finds the records of a stream in their order, also in a block that had brought nothing new in the
+// first one.
+func TestReadAgain(t *testing.T) {
+	nodes, _ := stepNodes(t)
+	a, port := nodes[0].agent, nodes[0].ports[0]
+	var touched far.Touched
+	v := uint64(1)
+	put := func(n int) {
+		for range n {
+			check(t, port.Put(t.Context(), &touched, 2, layout.HeapOffset, unsafe.Pointer(&v), 8))
+		}
+	}
+	const full = layout.WireBody / 24 // puts in a block
+	put(1)
+	if !a.takeReady() || !a.readHeld() || a.readHeld() || len(a.settling) != 1 {
+		t.Fatalf("%d blocks have brought nothing new in a second reading, want 1", len(a.settling))
+	}
+	put(full + 1) // the block's other records, and two of another one
+	if !a.readAgain() || a.sources[0].dead || len(a.held) != 2 || len(a.settling) != 0 {
+		t.Errorf("the PE is dropped: %t; %d blocks are held, %d have brought nothing new, want 2 and 0", a.sources[0].dead, len(a.held), len(a.settling))
+	}
+}
+
+// Puts of words are executed together up to the first record that needs a closer look.
+func TestPutWords(t *testing.T) {
+	n := newNode(t, 0, 2)
+	n.prepare(t, 2)
+	m := n.agent.memory
+	t.Cleanup(func() { check(t, n.transport.Close()) })
+	var good []byte
+	for i := range 4 {
+		good, _ = record.ReservePut(good, layout.Local(i%2), layout.HeapOffset+8*uint64(i), 8)
+	}
+	last := layout.HeapOffset + testHeap - 8
+	for name, x := range map[string]struct {
+		rest []byte
+		most int
+		dead bool // the second PE
+		want int
+	}{
+		"all":          {most: 9, want: 4},
+		"few":          {most: 3, want: 3},
+		"end":          {record.AppendPut(nil, 1, uint64(last), make([]byte, 8)), 9, false, 5},
+		"beyond":       {record.AppendPut(nil, 1, uint64(last)+8, make([]byte, 8)), 9, false, 4},
+		"control":      {record.AppendPut(nil, 1, layout.HeapOffset-8, make([]byte, 8)), 9, false, 4},
+		"not aligned":  {record.AppendPut(nil, 1, layout.HeapOffset+4, make([]byte, 8)), 9, false, 4},
+		"other length": {record.AppendPut(nil, 1, layout.HeapOffset, make([]byte, 16)), 9, false, 4},
+		"other record": {record.AppendSignal(nil, 1, layout.HeapOffset, record.SignalAdd, 1), 9, false, 4},
+		"no such PE":   {record.AppendPut(nil, nearPEs, layout.HeapOffset, make([]byte, 8)), 9, false, 4},
+		"cut":          {good[:16], 9, false, 4},
+		"dead":         {nil, 9, true, 1},
+	} {
+		m.dead[1] = x.dead
+		clear(m.touched)
+		if got := m.putWords(append(bytes.Clone(good), x.rest...), x.most); got != x.want {
+			t.Errorf("%s: %d puts are executed, want %d", name, got, x.want)
+		}
+		if want := uint64(3); !x.dead && m.touched[0] != want {
+			t.Errorf("%s: touched are %b, want %b", name, m.touched[0], want)
+		}
 	}
 }
 

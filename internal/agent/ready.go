@@ -88,6 +88,15 @@ func (a *Agent) readHeld() (some bool) {
 	return some
 }
 
+// readAgain takes and reads, once more in a pass, what PEs have added. Blocks that had brought nothing new are held again: one of
+// them may have got a record, and the stream's next record then lies in a block that is in Ready.
+func (a *Agent) readAgain() (some bool) {
+	a.settling = append(a.settling, a.held...)
+	a.held, a.settling = a.settling, a.held[:0]
+	some = a.takeReady()
+	return a.readHeld() || some
+}
+
 // settle gives the blocks in settling back to their PEs, by the second look of symheap/layout. Blocks that have got more in
 // the meantime are held again. If arm is set, settle also arms the bell, and looks at all Tails: unless it finds something,
 // the next Poll sleeps. One membarrier serves all.
@@ -102,7 +111,7 @@ func (a *Agent) settle(arm bool) {
 		a.armed = true
 		atomic.OrUint32(&a.cfg.Page.Bell.Sleeping, layout.BellAsleep)
 	}
-	if a.cfg.Expedited {
+	if a.cfg.Expedited && len(a.settling) > 0 { // for the States: PEs store Tail by a locked instruction
 		_ = xunix.Membarrier() // it has worked before, and cannot fail then
 	}
 	some := false

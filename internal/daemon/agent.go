@@ -75,9 +75,12 @@ type nodeAgent struct {
 	hungAfter time.Duration // how long the agent may take to answer
 	hung      sync.Once     // it is killed because it has taken longer
 
-	page, event *os.File   // the agent's page, and its event descriptor
-	told        sync.Mutex // held while a packet is sent that may have to wait
-	line        *os.File   // the socket between the step and the agent; nil: it was never started
+	page *os.File // the agent's page
+	// event is the agent's event descriptor, once it has sent that. It is no file: the Go runtime would watch it, and wake this
+	// process whenever a PE wakes the agent.
+	event []int
+	told  sync.Mutex // held while a packet is sent that may have to wait
+	line  *os.File   // the socket between the step and the agent; nil: it was never started
 
 	words lastWords // of the process
 
@@ -278,7 +281,7 @@ func (a *nodeAgent) lend() (fds []int, lack error) {
 		return nil, a.lack
 	}
 	a.lent = true
-	return []int{int(a.page.Fd()), int(a.event.Fd())}, nil
+	return append([]int{int(a.page.Fd())}, a.event...), nil
 }
 
 // giveLine makes a line between a PE of the first job and the agent (package wire), and returns the PE's end, which the
@@ -402,7 +405,7 @@ func (a *nodeAgent) awaitReady() (addr string, err error) {
 	case len(fds) != 1:
 		err = fmt.Errorf("it has sent %d descriptors, want its event descriptor", len(fds))
 	default:
-		a.event = os.NewFile(uintptr(fds[0]), "event of the agent")
+		a.event = fds
 		return ready.Addr, nil
 	}
 	xunix.CloseFDs(fds)
@@ -502,11 +505,13 @@ func (a *nodeAgent) close(deadline time.Time) error {
 	a.told.Lock()
 	defer a.told.Unlock()
 	var errs []error
-	for _, f := range []*os.File{a.line, a.page, a.event} {
+	for _, f := range []*os.File{a.line, a.page} {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}
 	}
+	xunix.CloseFDs(a.event)
+	a.event = nil
 	return errors.Join(errs...)
 }
 

@@ -308,7 +308,7 @@ func (e *expressSockets) settle(t *Touched, to target, off uint64, code uint8, o
 	}
 	if s, body, err := p.begin(ctx, to, record.SizeFetchOnce); err == nil {
 		p.slots[k].number, p.slots[k].sent = s.next, true
-		p.end(s, t, to, record.AppendFetchOnce(body, to.local, off, code, operand, cond, number, uint64(k)))
+		p.end(s, t, record.AppendFetchOnce(body, to.local, off, code, operand, cond, number, uint64(k)))
 	}
 	p.leave(k)
 }

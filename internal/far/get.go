@@ -105,7 +105,7 @@ func (p *Port) Fetch(ctx context.Context, t *Touched, pe layout.PE, off uint64, 
 			} else {
 				body = record.AppendAtomicFetch(body, to.local, off, op, operand, cond, uint64(k))
 			}
-			p.end(s, t, to, body)
+			p.end(s, t, body)
 			err = p.awaitAnswer(ctx, k, to)
 			old = p.wire.Slots[k].Value
 		}
@@ -235,7 +235,7 @@ func (x *transfer) request(ctx context.Context, k, at, n int) error {
 	} else {
 		body = record.AppendGet(body, x.to.local, x.off+uint64(at), n, to, uint64(k))
 	}
-	p.end(s, x.t, x.to, body)
+	p.end(s, x.t, body)
 	return nil
 }
 

@@ -3,7 +3,7 @@ package far
 import "errors"
 
 // The batched agent of the model goes through its blocks as package agent does: it takes all that is in Ready, reads all blocks
-// that it holds, and has one membarrier for the second looks at all blocks without anything new and for its bell.
+// that it holds, and has one membarrier for the second looks at all blocks without anything new. Then it arms its bell.
 
 // The next access of the batched agent. It sleeps in agentAsleep.
 const (
@@ -28,6 +28,7 @@ type modelBatch struct {
 	holds, settles, next uint8 // next: position in held or settling
 	fresh                bool  // this pass has found something
 	found                bool  // the second looks have
+	again                bool  // this pass reads for the second time
 }
 
 // add puts a block at the end of held.
@@ -45,7 +46,7 @@ func (m *protocol) stepBatch(s *modelState) error {
 	a, b := &s.agent, &s.batch
 	switch a.pc {
 	case agentLoop, batchTake:
-		b.fresh, b.found, b.next = false, false, 0
+		b.fresh, b.found, b.next = false, false, 0 // again stays
 		a.pc = batchRead
 		return m.takeAll(s)
 	case batchRead:
@@ -57,11 +58,12 @@ func (m *protocol) stepBatch(s *modelState) error {
 			b.next++
 			return nil
 		}
+		b.again = false
 		if b.next, a.pc = 0, batchBarrier; !b.fresh {
 			s.bell = 1
 		}
 	case batchBarrier:
-		if !m.noBarrier {
+		if !m.noBarrier && b.settles > 0 {
 			s.barrier()
 		}
 		a.pc = batchLook
@@ -110,6 +112,10 @@ func (m *protocol) readHeld(s *modelState) error {
 	a, b := &s.agent, &s.batch
 	if b.next == b.holds {
 		b.next, a.pc = 0, batchLeave
+		if m.twice && b.fresh && !b.again {
+			b.again, a.pc = true, batchTake
+			return holdAgain(b)
+		}
 		return nil
 	}
 	h := &b.held[b.next]
@@ -134,6 +140,18 @@ func (m *protocol) readHeld(s *modelState) error {
 	copy(b.held[b.next:], b.held[b.next+1:])
 	b.holds--
 	b.held[b.holds] = holding{}
+	return nil
+}
+
+// holdAgain holds the blocks without anything new again, before the others, for the second reading.
+func holdAgain(b *modelBatch) error {
+	all := append(b.settling[:b.settles:b.settles], b.held[:b.holds]...)
+	b.held, b.settling, b.holds, b.settles = [mostHeld]holding{}, [mostHeld]holding{}, 0, 0
+	for _, h := range all {
+		if err := b.add(h); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

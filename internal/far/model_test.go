@@ -79,7 +79,6 @@ const (
 	agentGoOn
 	agentGiveBack
 	agentArm
-	agentArmBarrier
 	agentArmLook
 	agentAsleep
 )
@@ -105,20 +104,21 @@ type modelState struct {
 type protocol struct {
 	pes, records int
 	batched      bool // the agent is the batched one
+	twice        bool // and reads twice in a pass that has sent something
 
-	noBarrier    bool // the agent looks a second time without membarrier
-	noLook       bool // the agent does not look a second time
-	noSwap       bool // the agent goes on with a block by a store
-	queuedReuse  bool // the PE uses a block again that is in Ready
-	idleEarly    bool // the agent stores idle before its second look
-	blindIdle    bool // the agent gives a block back by a store
-	noRetry      bool // the PE tries the compare-and-swap once
-	noArmBarrier bool // the agent looks at the tails without membarrier
-	noArmLook    bool // the agent sleeps without a look at the tails
-	stateFirst   bool // the PE loads State before it stores Fill
-	bellFirst    bool // the PE loads the bell before it stores Tail
-	blindQueue   bool // the PE queues a block by a store
-	hastyReuse   bool // the PE uses a closed block again before its records are executed
+	noBarrier   bool // the agent looks a second time without membarrier
+	noLook      bool // the agent does not look a second time
+	noSwap      bool // the agent goes on with a block by a store
+	queuedReuse bool // the PE uses a block again that is in Ready
+	idleEarly   bool // the agent stores idle before its second look
+	blindIdle   bool // the agent gives a block back by a store
+	noRetry     bool // the PE tries the compare-and-swap once
+	plainTail   bool // the PE stores Tail by a plain store
+	noArmLook   bool // the agent sleeps without a look at the tails
+	stateFirst  bool // the PE loads State before it stores Fill
+	bellFirst   bool // the PE loads the bell before it stores Tail
+	blindQueue  bool // the PE queues a block by a store
+	hastyReuse  bool // the PE uses a closed block again before its records are executed
 }
 
 // put stores a word by way of the store buffer.
@@ -205,6 +205,9 @@ func (m *protocol) stepPE(s *modelState, i int) (moved bool, err error) {
 		}
 	case peTail:
 		p.put(wordTail, int(p.tail))
+		if !m.plainTail {
+			p.flush()
+		}
 		p.pc = peLoadBell
 	case peLoadBell:
 		if !m.bellFirst {
@@ -308,14 +311,9 @@ func (m *protocol) stepAgent(s *modelState) (moved bool, err error) {
 		}
 	case agentArm:
 		s.bell = 1
-		if a.pc = agentArmBarrier; m.noArmLook {
+		if a.pc = agentArmLook; m.noArmLook {
 			a.pc = agentAsleep
 		}
-	case agentArmBarrier:
-		if !m.noArmBarrier {
-			s.barrier()
-		}
-		a.pc = agentArmLook
 	case agentArmLook:
 		a.pc = agentAsleep
 		for i := range s.pes {
@@ -454,17 +452,20 @@ func exploreModel(m protocol) *modelExplorer {
 	return x
 }
 
-var modelScenarios = []protocol{{pes: 1, records: 6}, {pes: 2, records: 1}, {pes: 1, records: 5, batched: true}, {pes: 2, records: 1, batched: true}}
+var modelScenarios = []protocol{
+	{pes: 1, records: 6}, {pes: 2, records: 1}, {pes: 1, records: 5, batched: true}, {pes: 2, records: 1, batched: true},
+	{pes: 1, records: 5, batched: true, twice: true}, {pes: 2, records: 1, batched: true, twice: true},
+}
 
 // In all orders of accesses, each record is sent once and in order, and the agent sleeps over none.
 func TestModel(t *testing.T) {
 	all := modelScenarios
 	if !testing.Short() {
-		all = append(slices.Clip(all), protocol{pes: 1, records: 6, batched: true}, protocol{pes: 2, records: 2}) // takes 20 seconds
+		all = append(slices.Clip(all), protocol{pes: 1, records: 6, batched: true}, protocol{pes: 1, records: 6, batched: true, twice: true}, protocol{pes: 2, records: 2}) // takes 20 seconds
 	}
 	for _, m := range all {
 		x := exploreModel(m)
-		t.Logf("%d PEs, %d records, batched %v: %d states, %d ends", m.pes, m.records, m.batched, len(x.seen), x.ends)
+		t.Logf("%d PEs, %d records, batched %v, twice %v: %d states, %d ends", m.pes, m.records, m.batched, m.twice, len(x.seen), x.ends)
 		if x.err != nil {
 			t.Error(x.err)
 		}
@@ -481,7 +482,7 @@ func TestModelMutants(t *testing.T) {
 		"idle before the second look":              func(m *protocol) { m.idleEarly = true },
 		"given back by a store":                    func(m *protocol) { m.blindIdle = true },
 		"the PE does not try again":                func(m *protocol) { m.noRetry = true },
-		"no membarrier after the bell":             func(m *protocol) { m.noArmBarrier = true },
+		"Tail by a plain store":                    func(m *protocol) { m.plainTail = true },
 		"no look after the bell":                   func(m *protocol) { m.noArmLook = true },
 		"State before Fill":                        func(m *protocol) { m.stateFirst = true },
 		"the bell before Tail":                     func(m *protocol) { m.bellFirst = true },

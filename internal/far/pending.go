@@ -54,7 +54,7 @@ func (p *Port) StartGet(ctx context.Context, t *Touched, pe layout.PE, off uint6
 			g.left++
 		}
 		g.attach(k, s, part)
-		p.end(s, t, g.to, record.AppendGet(body, g.to.local, off+uint64(at), part.n, to, uint64(k)))
+		p.end(s, t, record.AppendGet(body, g.to.local, off+uint64(at), part.n, to, uint64(k)))
 		at += part.n
 	}
 	return g, nil
@@ -74,7 +74,7 @@ func (p *Port) StartFetch(ctx context.Context, t *Touched, pe layout.PE, off uin
 	}
 	*p.begun++
 	g.attach(k, s, slot{})
-	p.end(s, t, g.to, record.AppendAtomicFetch(body, g.to.local, off, record.CodeOf(code, width), operand, cond, uint64(k)))
+	p.end(s, t, record.AppendAtomicFetch(body, g.to.local, off, record.CodeOf(code, width), operand, cond, uint64(k)))
 	return g, nil
 }
 

@@ -51,6 +51,7 @@ type Port struct {
 	home    func(pe layout.PE) (int, layout.Local)
 	agent   *layout.Bell
 	event   int
+	recent  target  // of the latest operation; its PE is -1 before the first one
 	locked  bool    // membarrier does not order the two sides: load the block's state after a locked instruction
 	tail    uint64  // Wire.Tail
 	begun   *uint64 // Config.Operations
@@ -82,6 +83,7 @@ func New(c Config) (*Port, error) {
 	p := &Port{
 		wire: c.Wire, segment: segment{c.Base, c.Size}, agent: c.Agent, event: c.Event, waiter: c.Waiter, home: c.Home,
 		begun: cmp.Or(c.Operations, new(uint64)), nodes: c.Nodes, streams: make([]stream, layout.WireClasses*c.Nodes), pieces: 1<<layout.WirePieces - 1,
+		recent: target{pe: -1},
 	}
 	for i := range p.streams {
 		class, node := i/c.Nodes, i%c.Nodes
@@ -124,6 +126,11 @@ func (p *Port) target(pe layout.PE) target {
 // operations of a Port add to it; Quiet empties it. It must be used with one Port. Operations may have nil in its place: no
 // Quiet then waits for them.
 type Touched struct {
+	// Changed is called when the first record since the last Quiet is about to be sent, with false, and when nothing is left
+	// that a Quiet would wait for, with true. The Port is locked then: Changed must neither call it nor wait. It is set before
+	// the first operation; nil: nobody listens.
+	Changed func(empty bool)
+
 	last  []uint64 // by node: the number after the context's last record; 0: none since the last Quiet
 	nodes []int32  // the nodes whose last is not 0
 	// many is the length of nodes, less only after the answers from a node that was removed were given to their Pendings. A
@@ -131,8 +138,32 @@ type Touched struct {
 	many uint32
 }
 
+// IsEmpty says whether a Quiet has nothing to wait for.
+func (t *Touched) IsEmpty() bool { return atomic.LoadUint32(&t.many) == 0 }
+
+// count sets many, and says so if it becomes 0 or is 0 no more. It sets many first: who looks at it then, and listens to
+// Changed from the same moment on, misses nothing.
+func (t *Touched) count() {
+	was, now := t.many, uint32(len(t.nodes))
+	rma.StoreRelease32(&t.many, now)
+	if (was == 0) != (now == 0) && t.Changed != nil {
+		t.Changed(now == 0)
+	}
+}
+
 // add notes a record. The caller holds the port's lock.
 func (t *Touched) add(node, nodes int, next uint64) {
+	if t != nil && node < len(t.last) && t.last[node] != 0 {
+		t.last[node] = next
+		return
+	}
+	t.addFirst(node, nodes, next)
+}
+
+// addFirst is add for the first record since the last Quiet. It is not inlined, so that add is.
+//
+//go:noinline
+func (t *Touched) addFirst(node, nodes int, next uint64) {
 	if t == nil {
 		return
 	}
@@ -141,7 +172,7 @@ func (t *Touched) add(node, nodes int, next uint64) {
 	}
 	if t.last[node] == 0 {
 		t.nodes = append(t.nodes, int32(node))
-		rma.StoreRelease32(&t.many, uint32(len(t.nodes)))
+		t.count()
 	}
 	t.last[node] = next
 }
@@ -191,7 +222,7 @@ func (p *Port) QuietPE(ctx context.Context, t *Touched, pe layout.PE) error {
 // the list and remove from it meanwhile: a removal moves an entry that this loop has visited, or a new one, to
 // a place that the loop may visit again.
 func (p *Port) quiet(ctx context.Context, t *Touched, only int) error {
-	if t == nil || atomic.LoadUint32(&t.many) == 0 {
+	if t == nil || t.IsEmpty() {
 		return nil
 	}
 	p.mu.Lock()
@@ -223,7 +254,7 @@ func (p *Port) quiet(ctx context.Context, t *Touched, only int) error {
 		if p.pendings > 0 {
 			p.harvest()
 		}
-		rma.StoreRelease32(&t.many, uint32(len(t.nodes)))
+		t.count()
 		p.mu.Unlock()
 	}
 	return failed

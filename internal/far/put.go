@@ -42,6 +42,28 @@ func (p *Port) Put(ctx context.Context, t *Touched, pe layout.PE, off uint64, sr
 	return err
 }
 
+// TryPut is Put for the frequent case: a put to the PE of the operation before, for which the open block has room. It returns
+// false in all other cases, and has done nothing then. The caller has checked that n is more than 0.
+func (p *Port) TryPut(t *Touched, pe layout.PE, off uint64, src unsafe.Pointer, n int) bool {
+	p.mu.Lock()
+	s := &p.streams[p.recent.node]
+	if p.recent.pe != pe || s.open == nil || layout.WireBody-int(s.fill) < record.SizePut(n) {
+		p.mu.Unlock()
+		return false
+	}
+	*p.begun++
+	body := s.open.Body[:s.fill]
+	if n == 8 {
+		body = record.AppendPutWord(body, p.recent.local, off, *(*uint64)(src))
+	} else {
+		var data []byte
+		body, data = record.ReservePut(body, p.recent.local, off, n)
+		copy(data, unsafe.Slice((*byte)(src), n))
+	}
+	p.end(s, t, body)
+	return true
+}
+
 // PutNBI is Put, but src must not change before AwaitSent has returned, or Quiet.
 func (p *Port) PutNBI(ctx context.Context, t *Touched, pe layout.PE, off uint64, src unsafe.Pointer, n int) (x Sending, err error) {
 	from, ok := p.segment.heapOffset(src, n)
@@ -60,7 +82,7 @@ func (p *Port) PutNBI(ctx context.Context, t *Touched, pe layout.PE, off uint64,
 		}
 		k := min(whole-at, record.MaxPut) // a multiple of 8, so no aligned element is cut
 		x.s, x.end = s, s.next+1
-		p.end(s, t, x.to, record.AppendPutFrom(body, x.to.local, off+uint64(at), k, from+uint64(at)))
+		p.end(s, t, record.AppendPutFrom(body, x.to.local, off+uint64(at), k, from+uint64(at)))
 		at += k
 	}
 	return x, p.copyPut(ctx, t, pe, off+uint64(whole), unsafe.Add(src, whole), n-whole)
@@ -101,7 +123,7 @@ func (p *Port) copyPut(ctx context.Context, t *Touched, pe layout.PE, off uint64
 		} else {
 			copy(data, unsafe.Slice((*byte)(unsafe.Add(src, at)), k))
 		}
-		p.end(s, t, to, body)
+		p.end(s, t, body)
 		at += k
 	}
 	return nil
@@ -143,7 +165,7 @@ func (p *Port) PutStrided(ctx context.Context, t *Touched, pe layout.PE, off uin
 		k := min(n-i, (layout.WireBody-len(body)-record.SizePutStrided(0))/size)
 		body, data := record.ReservePutStrided(body, to.local, off+uint64(i)*step, record.Shape{Step: step, Block: uint64(size), N: uint64(k)})
 		rma.CopyStrided(unsafe.Pointer(unsafe.SliceData(data)), unsafe.Add(src, i*srcStride*int(elem)), elem, block, srcStride, block, k)
-		p.end(s, t, to, body)
+		p.end(s, t, body)
 		i += k
 	}
 	return nil
@@ -165,7 +187,7 @@ func (p *Port) Signal(ctx context.Context, t *Touched, pe layout.PE, off, value 
 	if add {
 		code = record.SignalAdd
 	}
-	p.end(s, t, to, record.AppendSignal(body, to.local, off, code, value))
+	p.end(s, t, record.AppendSignal(body, to.local, off, code, value))
 	return nil
 }
 
@@ -179,6 +201,6 @@ func (p *Port) Update(ctx context.Context, t *Touched, pe layout.PE, off uint64,
 		return fmt.Errorf("atomic operation at offset %d of PE %d: %w", off, pe, err)
 	}
 	*p.begun++
-	p.end(s, t, to, record.AppendAtomic(body, to.local, off, record.CodeOf(code, width), operand, cond))
+	p.end(s, t, record.AppendAtomic(body, to.local, off, record.CodeOf(code, width), operand, cond))
 	return nil
 }

@@ -13,9 +13,10 @@ import (
 func TestQuietOfNothing(t *testing.T) {
 	r := newRig(t, 2, 1)
 	ctx := t.Context()
-	var touched Touched
+	empty := []bool{}
+	touched := Touched{Changed: func(now bool) { empty = append(empty, now) }}
 	v := uint64(5)
-	for range 2 {
+	for round := range 2 {
 		r.mu.Lock()
 		ended := make(chan error, 1)
 		go func() { ended <- r.Quiet(ctx, &touched) }()
@@ -31,11 +32,20 @@ func TestQuietOfNothing(t *testing.T) {
 		if err := r.Put(ctx, &touched, 1, layout.HeapOffset, unsafe.Pointer(&v), 8); err != nil {
 			t.Fatal(err)
 		}
+		if !r.TryPut(&touched, 1, layout.HeapOffset, unsafe.Pointer(&v), 8) {
+			t.Error("TryPut refuses a put to the PE of the put before")
+		}
 		if touched.many != 1 {
 			t.Errorf("after a put %d nodes are known, want 1", touched.many)
 		}
-		if err := r.Quiet(ctx, &touched); err != nil || touched.many != 0 {
+		if len(empty) != 2*round+1 || empty[2*round] {
+			t.Errorf("in round %d, Changed has said %v", round, empty)
+		}
+		if err := r.Quiet(ctx, &touched); err != nil || !touched.IsEmpty() {
 			t.Errorf("after a Quiet %d nodes are known, want none; error %v", touched.many, err)
+		}
+		if len(empty) != 2*round+2 || !empty[2*round+1] {
+			t.Errorf("after round %d, Changed has said %v", round, empty)
 		}
 	}
 }

@@ -48,27 +48,40 @@ func (p *Port) begin(ctx context.Context, to target, size int) (s *stream, body 
 		}
 		p.mu.Lock()
 	}
+	p.recent = to
 	return s, s.open.Body[:s.fill], nil
 }
 
 // end gives the record that was appended to body to the agent, and unlocks the Port.
-func (p *Port) end(s *stream, t *Touched, to target, body []byte) {
+func (p *Port) end(s *stream, t *Touched, body []byte) {
 	b := s.open
 	s.fill = uint32(len(body))
 	s.next++
-	t.add(to.node, p.nodes, s.next)
+	t.add(int(s.node), p.nodes, s.next)
 	rma.StoreRelease32(&b.Fill, s.fill)
 	if p.locked {
 		atomic.AddUint32(&b.State, 0)
 	}
-	queued := false
+	if atomic.LoadUint32(&b.State) == layout.BlockQueued {
+		p.mu.Unlock()
+		return
+	}
+	p.queue(s)
+}
+
+// queue gives the stream's open block to the agent, unless the agent still has it, and unlocks the Port. It is not inlined, as
+// most records find their block with the agent.
+//
+//go:noinline
+func (p *Port) queue(s *stream) {
+	b, queued := s.open, false
 	for state := atomic.LoadUint32(&b.State); state != layout.BlockQueued && !queued; state = atomic.LoadUint32(&b.State) {
 		queued = atomic.CompareAndSwapUint32(&b.State, state, layout.BlockQueued)
 	}
 	if queued {
 		atomic.StoreUint32(&p.wire.Ready[p.tail%layout.WireBlocks], uint32(s.index))
 		p.tail++
-		rma.StoreRelease(&p.wire.Tail, p.tail)
+		atomic.StoreUint64(&p.wire.Tail, p.tail) // a locked instruction: the agent's bell is read after it
 	}
 	p.mu.Unlock()
 	if queued {

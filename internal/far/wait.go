@@ -63,7 +63,7 @@ func (d *deaths) lostNode(node int) error {
 
 // await waits for a condition on a word that the agent writes, or until the target is dead.
 func (p *Port) await(ctx context.Context, c *wait.Cond, to target) error {
-	c.Peer = int32(to.pe) + 1
+	c.Peer, c.Agent = int32(to.pe)+1, true
 	for {
 		c.Seen = p.waiter.Epoch()
 		if err := p.deaths.gone(to); err != nil && !c.Ready() {
@@ -77,7 +77,7 @@ func (p *Port) await(ctx context.Context, c *wait.Cond, to target) error {
 
 // awaitNode waits until the first n records of a stream are executed, or the node is lost.
 func (p *Port) awaitNode(ctx context.Context, s *stream, n uint64) error {
-	c := wait.Cond{Addr: unsafe.Pointer(s.done), Val: n, Width: 8, Cmp: wait.GE}
+	c := wait.Cond{Addr: unsafe.Pointer(s.done), Val: n, Width: 8, Cmp: wait.GE, Agent: true}
 	for {
 		c.Seen = p.waiter.Epoch()
 		if err := p.deaths.lostNode(int(s.node)); err != nil && !c.Ready() {

@@ -90,7 +90,7 @@ func (w *Waiter) sleepPoll(p Poller, ctx context.Context, timeout *time.Duration
 	defer w.leaveSleep()
 	w.publishAwaitedPoll(p)
 	for ; ; *timeout = min(2**timeout, w.Most) {
-		armed := w.armBell()
+		armed := w.armBell(false)
 		if look = p.Poll(); look == Over {
 			return look, nil
 		}

@@ -144,7 +144,7 @@ func (w *Waiter) sleepSet(s *Set, ctx context.Context, timeout *time.Duration) (
 	defer w.leaveSleep()
 	w.awaited.Store(0) // no single peer
 	for ; ; *timeout = min(2**timeout, w.Most) {
-		armed := w.armBell()
+		armed := w.armBell(false)
 		if i := s.Find(); i >= 0 {
 			return i, nil
 		}

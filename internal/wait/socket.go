@@ -37,7 +37,7 @@ type Socket struct {
 func (w *Waiter) Receive(s *Socket, ctx context.Context) error { //nolint:revive // as Wait
 	w.Beat()
 	for s.Got < s.Least {
-		n, err := xunix.ReceiveBlocking(s.FD, s.Buf[s.Got:])
+		n, err := xunix.ReceiveSoon(s.FD, s.Buf[s.Got:])
 		switch {
 		case err == nil:
 			s.Got += n

@@ -116,8 +116,12 @@ func (w *Waiter) Expedited() bool { return w.barrier }
 // ends, and the sleep ends by its timeout.
 func (w *Waiter) Wait(c *Cond, ctx context.Context) (uint64, error) { //nolint:revive // the condition is the subject, the context optional
 	w.Beat()
+	polls := w.Polls
+	if c.Agent {
+		polls = min(polls, agentPolls)
+	}
 	for timeout := w.First; ; {
-		for range w.Polls {
+		for range polls {
 			if x := c.Load(); c.holds(x) {
 				return x, nil
 			}
@@ -126,7 +130,7 @@ func (w *Waiter) Wait(c *Cond, ctx context.Context) (uint64, error) { //nolint:r
 			return w.giveUp(c)
 		}
 		w.ServePeers()
-		for t := w.turns(); t.next(); {
+		for t := w.turns(); !c.Agent && t.next(); {
 			if w.ServePeers() {
 				t.restartTiming()
 			}
@@ -143,14 +147,21 @@ func (w *Waiter) Wait(c *Cond, ctx context.Context) (uint64, error) { //nolint:r
 	}
 }
 
+// agentPolls is how often a wait for the agent polls before it sleeps.
+const agentPolls = 20
+
+// soon bounds the first sleep of a wait for the agent: see Cond.Agent.
+const soon = 100 * time.Microsecond
+
 // sleep is the last phase of Wait. It returns when the condition holds, when the wait is over, or when a
 // writer has rung the bell.
 func (w *Waiter) sleep(c *Cond, ctx context.Context, timeout *time.Duration) (uint64, error) { //nolint:revive // as Wait
 	w.sleepers.Add(1)
 	defer w.leaveSleep()
 	w.publishAwaited(c)
+	briefly := c.Agent
 	for ; ; *timeout = min(2**timeout, w.Most) {
-		armed := w.armBell()
+		armed := w.armBell(c.Agent && len(w.servers.All()) == 0) // peers that are served ring the bell, too
 		x := c.Load()
 		if c.holds(x) {
 			return x, nil
@@ -164,7 +175,14 @@ func (w *Waiter) sleep(c *Cond, ctx context.Context, timeout *time.Duration) (ui
 		if w.ServePeers() {
 			return x, nil
 		}
-		err := xunix.FutexWait(&w.bell.Sleeping, armed, *timeout)
+		err := xunix.ErrTimeout
+		if briefly {
+			briefly = false
+			err = xunix.FutexWaitSoon(&w.bell.Sleeping, armed, soon)
+		}
+		if errors.Is(err, xunix.ErrTimeout) {
+			err = xunix.FutexWait(&w.bell.Sleeping, armed, *timeout)
+		}
 		if !errors.Is(err, xunix.ErrTimeout) {
 			return c.Load(), err
 		}
@@ -187,13 +205,15 @@ func (w *Waiter) giveUp(c *Cond) (uint64, error) {
 // armBell sets the bell and returns its value. After armBell, a writer's data are visible here, or the writer will
 // see the bell set.
 //
+//   - fenced says that the writers order their stores before their reads of the bell by themselves, as this goroutine orders
+//     the two accesses here. It sees the data, or the writer sees the bell.
 //   - With membarrier: the call puts a barrier into every running writer. A writer's store comes before
 //     the barrier and is visible here, or its read of the bell comes after the barrier and sees it set.
 //   - Without membarrier: the bell has BellAsk, and writers read it after a locked instruction.
 //   - Each arming after a ring stores another number. A goroutine that armed the bell earlier and is about
 //     to sleep then finds another value in the futex than its own, and looks again: the ring was for it.
 //   - The store is a locked instruction, so this goroutine's earlier stores are visible before it.
-func (w *Waiter) armBell() (armed uint32) {
+func (w *Waiter) armBell(fenced bool) (armed uint32) {
 	for {
 		old := atomic.LoadUint32(&w.bell.Sleeping)
 		if armed = old; old&layout.BellAsleep == 0 {
@@ -203,7 +223,7 @@ func (w *Waiter) armBell() (armed uint32) {
 			break
 		}
 	}
-	if w.barrier {
+	if w.barrier && !fenced {
 		_ = xunix.Membarrier() // registered, so it cannot fail
 	}
 	return armed

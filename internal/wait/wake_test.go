@@ -359,8 +359,37 @@ func TestArmOrders(t *testing.T) {
 			rang[i] = atomic.LoadUint32(&mem[i].bell.Sleeping)
 		},
 		func(i int, _ uint64) {
-			waiters[i].armBell()
+			waiters[i].armBell(false)
 			saw[i] = load(unsafe.Pointer(&mem[i].word))
+		},
+	}, func(i int, b uint64) bool {
+		lost := rang[i] == 0 && saw[i] < b
+		mem[i].bell.Sleeping = 0
+		return lost
+	})
+	if n > 0 {
+		t.Errorf("in %d of %d cells the writer did not see the bell nor the waiter the data", n, cells*batches)
+	}
+}
+
+// The same between a writer with sequentially consistent accesses, such as the agent, and a waiter that does without membarrier
+// for it.
+func TestFencedOrders(t *testing.T) {
+	mem := (*[cells]side)(mapShared(t))
+	var waiters [cells]*Waiter
+	for i := range waiters {
+		waiters[i] = newSleepyWaiter(&mem[i].bell)
+	}
+	var rang [cells]uint32
+	var saw [cells]uint64
+	n := runLitmus([2]func(int, uint64){
+		func(i int, b uint64) {
+			atomic.StoreUint64(&mem[i].word, b)
+			rang[i] = atomic.LoadUint32(&mem[i].bell.Sleeping)
+		},
+		func(i int, _ uint64) {
+			waiters[i].armBell(true)
+			saw[i] = atomic.LoadUint64(&mem[i].word)
 		},
 	}, func(i int, b uint64) bool {
 		lost := rang[i] == 0 && saw[i] < b
@@ -389,7 +418,7 @@ func TestRouseOrders(t *testing.T) {
 			rang[i] = atomic.AddUint32(&mem[i].bell.Sleeping, 0) & layout.BellAsleep // like ring
 		},
 		func(i int, _ uint64) {
-			waiters[i].armBell()
+			waiters[i].armBell(false)
 			saw[i] = atomic.LoadUint64(&mem[i].word)
 		},
 	}, func(i int, b uint64) bool {

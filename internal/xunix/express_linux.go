@@ -30,15 +30,29 @@ func BlockFor(fd int, d time.Duration) error {
 //   - Errors: ErrTimeout if nothing has come in time; io.EOF at the end. A signal counts as a timeout.
 func ReceiveBlocking(fd int, b []byte) (int, error) {
 	n, err := unix.Read(fd, b)
+	errno, _ := err.(unix.Errno) //nolint:errorlint // as unix.Read returns it
+	return received(max(n, 0), errno, len(b))
+}
+
+// ReceiveSoon is ReceiveBlocking past the Go scheduler, for an answer that comes within some microseconds as a rule. Otherwise
+// the runtime's monitor thread takes the processor of a process with GOMAXPROCS=1 away from the call, and has to be woken after
+// it. A late answer holds up other goroutines as long as the read blocks.
+func ReceiveSoon(fd int, b []byte) (int, error) {
+	n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+	return received(int(n), errno, len(b))
+}
+
+// received returns what a read of most bytes of a socket that blocks says.
+func received(n int, errno unix.Errno, most int) (int, error) {
 	switch {
-	case err == nil && n == 0 && len(b) > 0:
+	case errno == 0 && n == 0 && most > 0:
 		return 0, io.EOF
-	case err == nil:
+	case errno == 0:
 		return n, nil
-	case err == unix.EAGAIN, err == unix.EINTR:
+	case errno == unix.EAGAIN, errno == unix.EINTR:
 		return 0, ErrTimeout
 	default:
-		return 0, fmt.Errorf("read: %w", err)
+		return 0, fmt.Errorf("read: %w", errno)
 	}
 }
 

@@ -10,6 +10,9 @@ func BlockFor(int, time.Duration) error { return ErrNotSupported }
 // ReceiveBlocking needs Linux.
 func ReceiveBlocking(int, []byte) (int, error) { return 0, ErrNotSupported }
 
+// ReceiveSoon needs Linux.
+func ReceiveSoon(int, []byte) (int, error) { return 0, ErrNotSupported }
+
 // SendSocket needs Linux.
 func SendSocket(int, []byte) error { return ErrNotSupported }
 

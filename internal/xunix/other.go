@@ -64,6 +64,9 @@ func MemoryTotal() (uint64, error) { return 0, ErrNotSupported }
 // FutexWait is not supported here.
 func FutexWait(*uint32, uint32, time.Duration) error { return ErrNotSupported }
 
+// FutexWaitSoon is not supported here.
+func FutexWaitSoon(*uint32, uint32, time.Duration) error { return ErrNotSupported }
+
 // FutexWake does nothing here.
 func FutexWake(*uint32, int) {}
 

@@ -156,21 +156,23 @@ func ConnectResult(fd int) error {
 	return nil
 }
 
-// ReceiveSocket reads without blocking.
+// ReceiveSocket reads from a socket that does not block, past the Go scheduler.
 //
 //   - Errors: ErrAgain if there is nothing to read; io.EOF at the end.
 func ReceiveSocket(fd int, b []byte) (int, error) {
 	for {
-		n, err := unix.Read(fd, b)
-		switch {
-		case err == nil && n == 0 && len(b) > 0:
-			return 0, io.EOF
-		case err == nil:
-			return n, nil
-		case err == unix.EAGAIN:
+		n, _, errno := unix.RawSyscall(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))), uintptr(len(b)))
+		switch errno {
+		case 0:
+			if n == 0 && len(b) > 0 {
+				return 0, io.EOF
+			}
+			return int(n), nil
+		case unix.EAGAIN:
 			return 0, ErrAgain
-		case !errors.Is(err, unix.EINTR):
-			return 0, fmt.Errorf("read: %w", err)
+		case unix.EINTR:
+		default:
+			return 0, fmt.Errorf("read: %w", errno)
 		}
 	}
 }
@@ -204,8 +206,8 @@ func (v *Vector) Add(b []byte) bool {
 // Bytes returns the size of all parts.
 func (v *Vector) Bytes() int { return v.bytes }
 
-// Send sends the parts and empties the vector. It returns how many bytes the kernel has taken, which may be fewer than
-// all.
+// Send sends the parts without blocking, past the Go scheduler, and empties the vector. It returns how many bytes the kernel has
+// taken, which may be fewer than all.
 //
 //   - Errors: ErrAgain if the kernel has no room.
 func (v *Vector) Send(fd int) (int, error) {
@@ -213,7 +215,7 @@ func (v *Vector) Send(fd int) (int, error) {
 	v.head.SetIovlen(v.n)
 	defer v.reset()
 	for {
-		n, _, errno := unix.Syscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&v.head)),
+		n, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(fd), uintptr(unsafe.Pointer(&v.head)),
 			unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
 		switch errno {
 		case 0:

@@ -26,6 +26,11 @@ func FutexWait(addr *uint32, val uint32, timeout time.Duration) error {
 	ts := unix.NsecToTimespec(int64(timeout))
 	_, _, e := unix.Syscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(addr)), futexWait, uintptr(val),
 		uintptr(unsafe.Pointer(&ts)), 0, 0)
+	return waited(e)
+}
+
+// waited returns what FUTEX_WAIT says.
+func waited(e unix.Errno) error {
 	switch e {
 	case 0, unix.EAGAIN, unix.EINTR:
 		return nil
@@ -34,6 +39,16 @@ func FutexWait(addr *uint32, val uint32, timeout time.Duration) error {
 	default:
 		return e
 	}
+}
+
+// FutexWaitSoon is FutexWait past the Go scheduler, for a FutexWake that comes within some microseconds as a rule. Otherwise the
+// runtime's monitor thread takes the processor of a process with GOMAXPROCS=1 away from the call, and has to be woken after it.
+// The call holds up other goroutines for at most the timeout. A signal ends it, so it does not hold up collections of garbage.
+func FutexWaitSoon(addr *uint32, val uint32, timeout time.Duration) error {
+	ts := unix.NsecToTimespec(int64(timeout))
+	_, _, e := unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(addr)), futexWait, uintptr(val),
+		uintptr(unsafe.Pointer(&ts)), 0, 0)
+	return waited(e)
 }
 
 // FutexWake wakes up to n sleepers on the shared word addr, in any process.

@@ -259,21 +259,26 @@
 // be the case. Then the block is in Ready without anything new in it, which is why its reuse
 // depends on State, too.
 //
-// Ready and Tail: the PE stores the block's number, then Tail (release). The agent loads Tail
-// (acquire). A block is in Ready once at most, because its State is BlockQueued from before the
+// Ready and Tail: the PE stores the block's number, then Tail (sequentially consistent). The
+// agent loads Tail (acquire). A block is in Ready once at most, because its State is BlockQueued from before the
 // entry until the agent has read it. So at most 256 entries are unread, and none is
 // overwritten.
 //
 // Agent's Bell.Sleeping: the PE loads it after its store to Tail. If BellAsleep is set, it
-// clears the word and writes to the agent's event descriptor. The agent sets BellAsleep,
-// executes membarrier and looks at all Tails before it sleeps. The argument is that of a PE's
-// bell. A PE may be stopped before it writes to the descriptor, so the agent's sleep has a
-// limit.
+// clears the word and writes to the agent's event descriptor. The agent sets BellAsleep, then
+// looks at all Tails before it sleeps. All four accesses are sequentially consistent: both
+// stores are locked instructions, of which the PE has one for many records. So the PE finds the
+// bell set, or the agent finds the block in Ready. A PE may be stopped before it writes to the
+// descriptor, so the agent's sleep has a limit.
+//
+// PE's Bell.Sleeping: the agent's stores of Slot.Seq and Done, and its loads of the bell behind
+// them, are sequentially consistent, too. So a PE that waits for one of these words needs no
+// membarrier after it has set its bell.
 //
 // If BellAsk is set in the agent's bell, a PE executes a locked instruction before its load of
-// State and before its load of the bell. The agent sets it before the first PE attaches, a PE
+// State. The agent sets it before the first PE attaches, a PE
 // sets it before its first record: each does so if it cannot use membarrier. Without membarrier
-// the agent's stores of BlockLeaving and of its bell are locked instructions.
+// the agent's stores of BlockLeaving are locked instructions.
 //
 // Parts: written before the descriptor is handed out, and never again.
 //

@@ -57,7 +57,7 @@ type Slot struct {
 
 // Wire is the region.
 type Wire struct {
-	Tail   uint64 // block numbers put into Ready so far; the PE (release), after the number
+	Tail   uint64 // block numbers put into Ready so far; the PE (sequentially consistent), after the number
 	_      [56]byte
 	Ready  [WireBlocks]uint32 // number i at i % WireBlocks; a block is in it once at most, so it never overflows
 	Done   [WireClasses][WireNodes]uint64

@@ -94,6 +94,17 @@ func (t *Transport) markDirty(l *lane) {
 	}
 }
 
+// Flush sends what was posted: see transport.Flusher.
+func (t *Transport) Flush(events []transport.Event) []transport.Event {
+	if t.closed {
+		return events
+	}
+	t.events = events
+	defer func() { t.events = nil }()
+	t.flush()
+	return t.events
+}
+
 // flush sends what lanes have, each in its turn.
 func (t *Transport) flush() {
 	left := flushBytes

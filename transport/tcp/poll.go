@@ -16,15 +16,16 @@ func (t *Transport) Poll(events []transport.Event, timeout time.Duration) ([]tra
 	began := len(events)
 	t.events, t.used = events, 0
 	defer func() { t.events = nil }()
-	var until time.Time
-	if timeout > 0 {
-		until = time.Now().Add(timeout)
-	}
+	var until time.Time // the end of the timeout, if that is positive; zero in the first round, which so needs no clock
 	t.reportEnd()
 	for {
 		t.connect()
 		t.flush()
-		woken, err := t.wait(t.patience(len(t.events) > began, timeout, until))
+		left := timeout
+		if !until.IsZero() {
+			left = max(time.Until(until), 0)
+		}
+		woken, err := t.wait(t.patience(len(t.events) > began, left))
 		if err != nil {
 			return t.events, fmt.Errorf("tcp transport: %w", err)
 		}
@@ -32,21 +33,30 @@ func (t *Transport) Poll(events []transport.Event, timeout time.Duration) ([]tra
 		if len(t.events) == began {
 			t.reportEnd()
 		}
-		if woken || len(t.events) > began || timeout == 0 || timeout > 0 && !time.Now().Before(until) {
+		if woken || len(t.events) > began || left == 0 {
 			return t.events, nil
+		}
+		if timeout > 0 && until.IsZero() {
+			if len(t.ready) == 0 { // the timeout is over, or this is early
+				return t.events, nil
+			}
+			until = time.Now().Add(timeout)
 		}
 	}
 }
 
 // patience returns how long the epoll may wait: not at all if there is something to do or to report.
-func (t *Transport) patience(reports bool, timeout time.Duration, until time.Time) time.Duration {
+func (t *Transport) patience(reports bool, timeout time.Duration) time.Duration {
 	if reports || timeout == 0 || t.ends.len() > 0 || t.dirty.len() > 0 || t.input.len() > 0 || t.dials.len() > 0 {
 		return 0
 	}
-	if timeout < 0 && len(t.shaking) == 0 && t.doors.deafUntil.IsZero() {
-		return -1
+	if len(t.shaking) == 0 && t.doors.deafUntil.IsZero() {
+		return timeout
 	}
-	first := until // the zero time: no limit
+	var first time.Time // zero: no limit
+	if timeout > 0 {
+		first = time.Now().Add(timeout)
+	}
 	for _, s := range t.shaking {
 		first = earlier(first, s.shake.deadline)
 	}

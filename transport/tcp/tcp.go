@@ -94,7 +94,7 @@ type Transport struct {
 	used   int // bytes of room that hold data of the current Poll
 }
 
-var _ transport.Transport = (*Transport)(nil)
+var _ transport.Flusher = (*Transport)(nil)
 
 // peer is what a node knows of another one.
 type peer struct {

@@ -82,6 +82,7 @@ type endpoint struct {
 	pool  [][]byte // free headers
 	used  map[uint64][]byte
 	on    func(transport.Event) // called for each event, after the check
+	polls int                   // so far: every other one comes after a Flush, if the transport has it
 }
 
 func newEndpoint(t testing.TB, self int, tr transport.Transport) *endpoint {
@@ -159,7 +160,16 @@ func (e *endpoint) poll(timeout time.Duration) int {
 
 // tryPoll polls once and returns the number of events, or what is wrong.
 func (e *endpoint) tryPoll(timeout time.Duration) (int, error) {
+	flushed := 0
 	var err error
+	if e.polls++; e.polls%2 == 0 {
+		if flushed, err = e.flush(); err != nil {
+			return 0, err
+		}
+	}
+	if flushed > 0 { // there may be nothing left to wait for
+		timeout = 0
+	}
 	e.buf, err = e.tr.Poll(e.buf[:0], timeout)
 	if err != nil {
 		return 0, fmt.Errorf("node %d: Poll: %w", e.self, err)
@@ -173,6 +183,28 @@ func (e *endpoint) tryPoll(timeout time.Duration) (int, error) {
 		}
 		if why != "" {
 			return 0, fmt.Errorf("node %d: event %d, %s: %s", e.self, i, describe(ev), why)
+		}
+		if e.on != nil {
+			e.on(ev)
+		}
+	}
+	return flushed + len(e.buf), nil
+}
+
+// flush has a transport.Flusher send. It returns the number of events, or what is wrong.
+func (e *endpoint) flush() (int, error) {
+	f, ok := e.tr.(transport.Flusher)
+	if !ok {
+		return 0, nil
+	}
+	e.buf = f.Flush(e.buf[:0])
+	for _, ev := range e.buf {
+		why := e.take(ev)
+		if ev.Kind != transport.Sent {
+			why = "want Flush to say only what was sent"
+		}
+		if why != "" {
+			return 0, fmt.Errorf("node %d: Flush: %s: %s", e.self, describe(ev), why)
 		}
 		if e.on != nil {
 			e.on(ev)

@@ -24,6 +24,17 @@ func ReservePut(b []byte, pe layout.Local, off uint64, n int) (record, data []by
 	return b, padded(p, n)
 }
 
+// AppendPutWord appends a put of 8 bytes, for which b has room.
+func AppendPutWord(b []byte, pe layout.Local, off, word uint64) []byte {
+	at := len(b)
+	b = b[:at+SizePutWord]
+	r := b[at:][:SizePutWord]
+	binary.LittleEndian.PutUint64(r, putWord|uint64(uint16(pe))<<16)
+	binary.LittleEndian.PutUint64(r[8:], off)
+	binary.LittleEndian.PutUint64(r[16:], word)
+	return b
+}
+
 // ReservePutStrided appends a strided put, and returns where the caller then writes its s.Block*s.N bytes,
 // at most MaxPutStrided.
 func ReservePutStrided(b []byte, pe layout.Local, off uint64, s Shape) (record, data []byte) {

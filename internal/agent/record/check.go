@@ -22,6 +22,15 @@ type Limits struct {
 	Rooms       Range  // the part of the wire region in which PEs have room for answers; empty: none
 }
 
+// HasWord reports whether an aligned word of 8 bytes at off lies in the range, which is not empty and of whole words.
+func (g Range) HasWord(off uint64) bool { return off%8 == 0 && off >= g.From && off < g.To }
+
+// HeapWords returns the range of the symmetric heap, for HasWord.
+func (l *Limits) HeapWords() Range {
+	g := l.heap()
+	return Range{g.From, g.To &^ 7}
+}
+
 // heap returns the range of the symmetric heap.
 func (l *Limits) heap() Range {
 	if l.SegmentSize < layout.HeapOffset+layout.WireSize {

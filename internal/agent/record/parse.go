@@ -46,7 +46,14 @@ func Count(b []byte) (n int, err error) {
 
 // Survey is Count, and says whether there is an OpPutFrom among the records.
 func Survey(b []byte) (n int, putsFrom bool, err error) {
-	for len(b) > 0 {
+	for {
+		for len(b) >= SizePutWord && binary.LittleEndian.Uint64(b)&putWordMask == putWord {
+			b = b[SizePutWord:]
+			n++
+		}
+		if len(b) == 0 {
+			return n, putsFrom, nil
+		}
 		size := putSize(b)
 		if size == 0 {
 			if size, err = sizeAt(b); err != nil {
@@ -57,7 +64,15 @@ func Survey(b []byte) (n int, putsFrom bool, err error) {
 		b = b[size:]
 		n++
 	}
-	return n, putsFrom, nil
+}
+
+// PutWordAt returns the put of 8 bytes at the start of b, if one is there.
+func PutWordAt(b []byte) (local uint16, off, word uint64, ok bool) {
+	if len(b) < SizePutWord {
+		return 0, 0, 0, false
+	}
+	first := binary.LittleEndian.Uint64(b)
+	return uint16(first >> 16), binary.LittleEndian.Uint64(b[8:]), binary.LittleEndian.Uint64(b[16:]), first&putWordMask == putWord
 }
 
 // Skip returns what follows the first n records of b.

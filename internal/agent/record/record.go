@@ -119,6 +119,7 @@ const (
 	shapeSize  = 24 // step, block, n
 	answerSize = 16 // to, slot
 
+	SizePutWord     = header + 8
 	SizeGet         = header + answerSize
 	SizeGetStrided  = header + shapeSize + answerSize
 	SizeAtomic      = header + 16
@@ -127,6 +128,12 @@ const (
 	SizeSignal      = header + 8
 	SizePutFrom     = header + 8
 	SizePutHead     = header // what AppendPutHead appends
+)
+
+// putWord is the first word of a put of 8 bytes to local PE 0. putWordMask leaves out the local PE.
+const (
+	putWord     = uint64(OpPut) | 8<<32
+	putWordMask = ^uint64(0xffff << 16)
 )
 
 // SizePut returns the size of a put record with n bytes of data.

@@ -526,12 +526,24 @@ func TestIsWordPut(t *testing.T) {
 					} else if got {
 						words++
 					}
+					local, at, word, ok := PutWordAt(b)
+					if got := ok && int(local) < limits.Near && limits.HeapWords().HasWord(at); got != want {
+						t.Errorf("%v of %d bytes, code %d, at offset %d of PE %d: a quick look says %v, want %v", r.Op, r.Length, r.Code, off, pe, got, want)
+					} else if got && (word != r.Word() || len(b) != SizePutWord) {
+						t.Errorf("a quick look finds %#x in %d bytes, want %#x in %d", word, SizePutWord, r.Word(), len(b))
+					}
 				}
 			}
 		}
 	}
 	if words != 2*2 {
 		t.Errorf("%d puts of a word, want those at 2 offsets of 2 PEs", words)
+	}
+	if none := (&Limits{Near: 2}); none.HeapWords().HasWord(heap) || none.HeapWords().HasWord(0) {
+		t.Error("a word in a segment of no size")
+	}
+	if got := AppendPutWord(make([]byte, 0, SizePutWord), 1, heap, 0x0807060504030201); !bytes.Equal(got, AppendPut(nil, 1, heap, []byte{1, 2, 3, 4, 5, 6, 7, 8})) {
+		t.Errorf("a put of a word is %x", got)
 	}
 	if none := (&Limits{Near: 2}); none.IsWordPut(&Record{Op: OpPut, Length: 8, Offset: layout.HeapOffset, payload: make([]byte, 8)}) {
 		t.Error("a put to a segment of no size")

@@ -248,6 +248,23 @@ func (n *modelNode) Execute(source Source, r *record.Record) (status record.Stat
 	return record.StatusOK, value
 }
 
+// PutWords implements Executor.
+func (n *modelNode) PutWords(source Source, body []byte, most int) (done int) {
+	for ; done < most; done++ {
+		if _, _, _, ok := record.PutWordAt(body); !ok {
+			break
+		}
+		var r record.Record
+		rest, err := record.Parse(body, &r)
+		if err != nil {
+			n.fail("Parse: %v", err)
+		}
+		n.Execute(source, &r)
+		body = rest
+	}
+	return done
+}
+
 // read returns the data of an answer.
 func read(r Read) []byte {
 	b := make([]byte, r.Length)

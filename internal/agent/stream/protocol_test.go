@@ -27,6 +27,9 @@ func (j *journal) Execute(s Source, r *record.Record) (record.Status, uint64) {
 	return j.status, 77
 }
 
+// PutWords implements Executor: each record is noted by Execute.
+func (j *journal) PutWords(Source, []byte, int) int { return 0 }
+
 // Done implements Sink.
 func (j *journal) Done(local layout.Local, class, node int, count uint64) {
 	j.note("done %d.%d.%d: %d", node, local, class, count)
@@ -590,6 +593,7 @@ func TestNoAllocation(t *testing.T) {
 type quiet struct{ n int }
 
 func (q *quiet) Execute(Source, *record.Record) (record.Status, uint64) { q.n++; return 0, 0 }
+func (q *quiet) PutWords(Source, []byte, int) int                       { return 0 }
 func (q *quiet) Done(layout.Local, int, int, uint64)                    {}
 func (q *quiet) Data(layout.Local, uint64, []byte)                      {}
 func (q *quiet) Answer(layout.Local, uint32, uint64, record.Status, uint64) {

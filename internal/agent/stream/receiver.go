@@ -49,6 +49,9 @@ type Executor interface {
 	// It reads nothing for gets: their answer says what is to be read. The value is that of OpAtomicFetch. r is
 	// valid until Execute returns.
 	Execute(source Source, r *record.Record) (status record.Status, value uint64)
+	// PutWords executes puts of 8 bytes (record.PutWordAt) that body begins with, and returns how many: at most most, and none
+	// that Execute would not execute. It is quicker than Execute for each. It may return 0 at any time.
+	PutWords(source Source, body []byte, most int) int
 }
 
 // Source is the PE of another node that a record comes from.
@@ -176,7 +179,15 @@ func (r *Receiver) execute(node, at int, p *piece, x Executor) error {
 	r.turns.add(node)
 	source := Source{Node: node, Local: layout.Local(p.Local), Class: int(p.Class), Incarnation: p.Incarnation}
 	body := p.body
-	for number := p.Number; number < p.Number+uint64(p.N); number++ {
+	for number, end := p.Number, p.Number+uint64(p.N); number < end; number++ {
+		if number == st.executed {
+			n := x.PutWords(source, body, int(end-number))
+			body = body[n*record.SizePutWord:]
+			st.executed += uint64(n)
+			if number += uint64(n); number == end {
+				break
+			}
+		}
 		rest, err := record.Parse(body, &r.record)
 		if err != nil {
 			return fmt.Errorf("%w: record %d of local PE %d: %w", ErrFrame, number, p.Local, err)
