@@ -63,15 +63,27 @@ func (m *memory) ring() {
 // ringOne wakes a PE if it sleeps.
 func (m *memory) ringOne(pe layout.Local) { rma.RingBell(&m.segments.Control(pe).Bell) }
 
+// # Order
+//
+// The records of a stream become visible in their order: a PE that sees the effect of one sees those of the earlier ones.
+// The agent does not know where the source PE has called Fence, so each record orders itself behind what was executed
+// before it. Where plain stores may overtake each other, as on arm64, that takes an instruction:
+//
+//   - a put of one word is a release store (putWord);
+//   - before other puts there is a fence (execute);
+//   - atomic operations and signals have release order themselves.
+
 // execute executes a record without an answer, or the part of one with an answer that changes memory. The limits have
 // passed the record. Value is the old value of a fetch.
 func (m *memory) execute(r *record.Record) (value uint64) {
 	pe := layout.Local(r.Local)
 	switch r.Op {
 	case record.OpPut:
+		rma.Fence()
 		put(m.at(pe, r.Offset), r.Data(), r.Offset)
 		m.touch(pe)
 	case record.OpPutStrided:
+		rma.Fence()
 		m.scatter(pe, r)
 		m.touch(pe)
 	case record.OpAtomic, record.OpAtomicFetch, record.OpFetchOnce:
@@ -98,10 +110,10 @@ func put(to unsafe.Pointer, data []byte, off uint64) {
 	rma.Move(to, data)
 }
 
-// putWord executes a put for which Limits.IsWordPut is true: by one store, as put does.
+// putWord executes a put for which Limits.IsWordPut is true: by one store, as put does, behind the fence that execute has.
 func (m *memory) putWord(r *record.Record) {
 	pe := layout.Local(r.Local)
-	*(*uint64)(m.at(pe, r.Offset)) = r.Word()
+	rma.StoreRelease((*uint64)(m.at(pe, r.Offset)), r.Word())
 	m.touch(pe)
 }
 
