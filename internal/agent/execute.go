@@ -63,11 +63,18 @@ func (m *memory) ring() {
 // ringOne wakes a PE if it sleeps.
 func (m *memory) ringOne(pe layout.Local) { rma.RingBell(&m.segments.Control(pe).Bell) }
 
+// # Order
+//
+// The records of a stream become visible in their order: a PE that sees the effect of one sees those of the earlier ones.
+// The agent does not know where the source PE has called Fence, so each record orders itself behind what was executed
+// before it. Where plain stores may overtake each other, as on arm64, that takes an instruction:
+//
+//   - a put of one word is a release store (putWord);
+//   - before other puts there is a fence (execute);
+//   - atomic operations and signals have release order themselves.
+
 // execute executes a record without an answer, or the part of one with an answer that changes memory. The limits have
 // passed the record. Value is the old value of a fetch.
-//
-// A Fence of the PE that puts is nothing but the order of its records. So all that was executed is visible before a put is: on
-// processors that reorder stores that takes an instruction. Atomic operations and signals are releases themselves.
 func (m *memory) execute(r *record.Record) (value uint64) {
 	pe := layout.Local(r.Local)
 	switch r.Op {
@@ -103,11 +110,10 @@ func put(to unsafe.Pointer, data []byte, off uint64) {
 	rma.Move(to, data)
 }
 
-// putWord executes a put for which Limits.IsWordPut is true: by one store behind a fence, as execute does.
+// putWord executes a put for which Limits.IsWordPut is true: by one store, as put does, behind the fence that execute has.
 func (m *memory) putWord(r *record.Record) {
 	pe := layout.Local(r.Local)
-	rma.Fence()
-	*(*uint64)(m.at(pe, r.Offset)) = r.Word()
+	rma.StoreRelease((*uint64)(m.at(pe, r.Offset)), r.Word())
 	m.touch(pe)
 }
 

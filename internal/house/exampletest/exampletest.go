@@ -2,11 +2,15 @@
 // numbers of PEs.
 //
 // The test binary of an example plays all roles: it is the example if it is started as a PE, oshrun if the
-// environment says so, and the test otherwise.
+// environment says so, and the test otherwise. With -programs, PEs are another build of the example:
+//
+//	GOARCH=arm64 go build -o DIR/ ./examples/...
+//	go test ./examples/... -programs 'qemu-aarch64-static DIR/'
 package exampletest
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -19,6 +23,9 @@ import (
 
 	"github.com/goshmem/goshmem/internal/cli"
 )
+
+// programs is what takes the place of .bin/ in the commands.
+var programs = flag.String("programs", "", "run the examples of this folder, which ends with a slash; an emulator with a blank may stand before it")
 
 // asOshrun makes the test binary behave as oshrun.
 const asOshrun = "GOSHMEM_TEST_AS_OSHRUN"
@@ -188,6 +195,9 @@ func install(t *testing.T, r Row) string {
 // start runs a command in a folder made by install, and checks its output and exit status. It returns the standard error.
 func start(t *testing.T, dir, command, pattern string, status int) (stderr string) {
 	t.Helper()
+	if *programs != "" {
+		command = strings.Replace(command, ".bin/", *programs, 1)
+	}
 	words := strings.Fields(command)
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, ".bin", words[0]), append([]string{"--timeout", "60s"}, words[1:]...)...)
 	var out, said bytes.Buffer
