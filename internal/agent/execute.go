@@ -69,7 +69,7 @@ func (m *memory) ringOne(pe layout.Local) { rma.RingBell(&m.segments.Control(pe)
 // The agent does not know where the source PE has called Fence, so each record orders itself behind what was executed
 // before it. Where plain stores may overtake each other, as on arm64, that takes an instruction:
 //
-//   - a put of one word is a release store (putWord);
+//   - a put of one word is a release store (putWord, putWords);
 //   - before other puts there is a fence (execute);
 //   - atomic operations and signals have release order themselves.
 
@@ -134,7 +134,7 @@ func (m *memory) putWords(body []byte, most int) (n int) {
 			segment, pe = m.segments.Segment(layout.Local(local)), local
 			m.touch(layout.Local(local))
 		}
-		*(*uint64)(unsafe.Add(segment, int(off))) = word
+		rma.StoreRelease((*uint64)(unsafe.Add(segment, int(off))), word) // see Order
 		body = body[record.SizePutWord:]
 		n++
 	}

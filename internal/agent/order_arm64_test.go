@@ -31,6 +31,7 @@ func TestOrderingInstructions(t *testing.T) {
 		{"rma.Drain", rma.Drain, dmbAll, 1},
 		{"rma.StoreRelease", rma.StoreRelease, storeRelease, 1},
 		{"memory.putWord", (*memory).putWord, storeRelease, 1},
+		{"memory.putWords", (*memory).putWords, storeRelease, 1},
 		{"memory.execute", (*memory).execute, dmbStores, 2}, // puts, and strided ones
 	} {
 		if n := countCode(reflect.ValueOf(x.function).Pointer(), x.want); n < x.least {
