@@ -60,6 +60,16 @@ func (p *pool) idle(block uint16) bool {
 	return atomic.LoadUint32(&p.wire.Blocks[block].State) == layout.BlockIdle
 }
 
+// endOf returns the number after the last record of the first n closed blocks of a stream, or of all if there are fewer. It is
+// 0 if there is none.
+func (p *pool) endOf(s *stream, n int) (end uint64) {
+	for i, left := s.first, min(n, int(s.closed)); left > 0; left-- {
+		end = p.blocks[i].end
+		i = p.blocks[i].next
+	}
+	return end
+}
+
 // dropFirst frees the oldest closed block of a stream.
 func (p *pool) dropFirst(s *stream) {
 	i := s.first

@@ -105,7 +105,7 @@ func (p *Port) makeRoom(ctx context.Context, s *stream, to target, size int) err
 		p.pool.reclaim(s)
 		full := s.held() >= maxStream
 		ok := !full && p.pool.open(s)
-		oldest := p.pool.blocks[s.first].end // of use if full: all blocks are closed
+		oldest, enough := p.pool.blocks[s.first].end, p.pool.endOf(s, maxStream/2) // of use if full: all blocks are closed
 		p.mu.Unlock()
 		if ok {
 			return nil
@@ -115,7 +115,8 @@ func (p *Port) makeRoom(ctx context.Context, s *stream, to target, size int) err
 		case !full:
 			err = p.awaitSupply(ctx, to, func() bool { return p.pool.has(s) })
 		case s.executed() < oldest:
-			err = p.await(ctx, &wait.Cond{Addr: unsafe.Pointer(s.done), Val: oldest, Width: 8, Cmp: wait.GE}, to)
+			// One block would do, but a sleep for each takes longer than to fill it.
+			err = p.await(ctx, &wait.Cond{Addr: unsafe.Pointer(s.done), Val: enough, Width: 8, Cmp: wait.GE}, to)
 		default: // the agent has found nothing new in the block, and is about to leave it
 			err = p.awaitSupply(ctx, to, func() bool { p.pool.reclaim(s); return s.held() < maxStream })
 		}

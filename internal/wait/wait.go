@@ -151,7 +151,7 @@ func (w *Waiter) Wait(c *Cond, ctx context.Context) (uint64, error) { //nolint:r
 const agentPolls = 20
 
 // soon bounds the first sleep of a wait for the agent: see Cond.Agent.
-const soon = 100 * time.Microsecond
+const soon = 400 * time.Microsecond
 
 // sleep is the last phase of Wait. It returns when the condition holds, when the wait is over, or when a
 // writer has rung the bell.

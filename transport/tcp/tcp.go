@@ -41,16 +41,16 @@ type Config struct {
 	Pending int
 	// Alone says that the thread that calls Poll has the process to itself: see xunix.Epoll.Alone.
 	Alone bool
-	// Room is the size of the buffer for received bytes. Default: 256 KiB. At least 4 KiB.
+	// Room is the size of the buffer for received bytes. Default: 512 KiB. At least 4 KiB.
 	Room int
 }
 
 const (
 	sendBytes    = 1 << 20   // in one turn of a connection
 	flushBytes   = 4 << 20   // in one turn of all of them
-	receiveBytes = 64 << 10  // in one turn of a connection
+	receiveBytes = 256 << 10 // in one turn of a connection
 	leastRoom    = 4 << 10   // a connection whose turn it is gets at least so much room, or waits for the next Poll
-	defaultRoom  = 256 << 10 // of all connections together in one Poll
+	defaultRoom  = 512 << 10 // of all connections together in one Poll
 	dataAlign    = 64        // of received data
 )
 
