@@ -28,8 +28,8 @@ type Cond struct {
 	Signed bool           // the word is a signed integer
 	Cmp    Cmp            // word Cmp Val is the condition
 	// Agent says that the agent of the node writes the word. It stores it, and then loads the bell, by sequentially consistent
-	// operations: the wait needs no membarrier before it sleeps. And it writes within some microseconds as a rule: the first
-	// sleep, of at most soon, does not let other goroutines run.
+	// operations: the wait needs no membarrier before it sleeps. And it writes within some microseconds as a rule: the wait does
+	// not yield, and giveWay is for its first sleep.
 	Agent bool
 	// Peer is the PE that the wait is for: its number plus 1, AwaitsLock, or 0 if unknown. The watch for
 	// hangs reports it (Awaited).

@@ -36,8 +36,12 @@ type Socket struct {
 //     it is enough.
 func (w *Waiter) Receive(s *Socket, ctx context.Context) error { //nolint:revive // as Wait
 	w.Beat()
+	receive := xunix.ReceiveBlocking
+	if w.giveWay() {
+		receive = xunix.ReceiveSoon
+	}
 	for s.Got < s.Least {
-		n, err := xunix.ReceiveSoon(s.FD, s.Buf[s.Got:])
+		n, err := receive(s.FD, s.Buf[s.Got:])
 		switch {
 		case err == nil:
 			s.Got += n

@@ -3,6 +3,7 @@ package wait
 import (
 	"context"
 	"errors"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,7 @@ type Waiter struct {
 	closed   atomic.Bool            // Close was called
 	servers  hook.List[func() bool] // functions given to Serve
 	barrier  bool                   // membarrier works: writers need no fence before they read the bell
+	single   bool                   // the Go runtime has one processor: see giveWay
 	yields   yielding
 	yield    func()               // sched_yield; tests replace it
 	clock    func() time.Duration // time since the start of the process; tests replace it
@@ -44,7 +46,7 @@ type Waiter struct {
 // locked instruction. The caller must then mark the bells of all PEs that this process writes to.
 func NewWaiter(bell *layout.Bell, p Policy) *Waiter {
 	w := &Waiter{
-		Policy: p, bell: bell, progress: new(layout.Progress), barrier: xunix.MembarrierRegister() == nil,
+		Policy: p, bell: bell, progress: new(layout.Progress), barrier: xunix.MembarrierRegister() == nil, single: runtime.GOMAXPROCS(0) == 1,
 		yields: yielding{long: p.Long}, yield: xunix.SchedYield, clock: clock,
 	}
 	if !w.barrier {
@@ -150,16 +152,29 @@ func (w *Waiter) Wait(c *Cond, ctx context.Context) (uint64, error) { //nolint:r
 // agentPolls is how often a wait for the agent polls before it sleeps.
 const agentPolls = 20
 
-// soon bounds the first sleep of a wait for the agent: see Cond.Agent.
+// soon bounds the first sleep of a wait for the agent: see giveWay.
 const soon = 400 * time.Microsecond
+
+// giveWay comes before a sleep whose end is near. It says whether the sleep goes past the Go scheduler.
+//
+//   - In a process with GOMAXPROCS=1 the runtime's monitor thread takes the processor away from each system call of 20 us, and is
+//     woken by the end of each. This costs more than a round trip to another agent. So such a sleep keeps the processor.
+//   - Other goroutines have their turn first. So many of them have their round trips under way together.
+//   - With more processors the runtime leaves a call alone while one of them is idle.
+func (w *Waiter) giveWay() bool {
+	if w.single {
+		runtime.Gosched()
+	}
+	return w.single
+}
 
 // sleep is the last phase of Wait. It returns when the condition holds, when the wait is over, or when a
 // writer has rung the bell.
 func (w *Waiter) sleep(c *Cond, ctx context.Context, timeout *time.Duration) (uint64, error) { //nolint:revive // as Wait
+	briefly := c.Agent && w.giveWay()
 	w.sleepers.Add(1)
 	defer w.leaveSleep()
 	w.publishAwaited(c)
-	briefly := c.Agent
 	for ; ; *timeout = min(2**timeout, w.Most) {
 		armed := w.armBell(c.Agent && len(w.servers.All()) == 0) // peers that are served ring the bell, too
 		x := c.Load()
