@@ -152,6 +152,7 @@ func (f *faultJob) test(t *testing.T, faults []*faultKind) {
 	f.t = t
 	defer f.tell()
 	networks := networksHere(f.t)
+	f.t.Cleanup(f.heals.Wait) // behind the end of oshrun: what has stopped goes on then, and ends
 	f.launch(faults[0].lasts > 0)
 	sockets := f.sockets(f.t)
 	for _, kind := range faults {
