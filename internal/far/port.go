@@ -83,7 +83,7 @@ func New(c Config) (*Port, error) {
 	}
 	for i := range p.streams {
 		class, node := i/c.Nodes, i%c.Nodes
-		p.streams[i] = stream{done: &c.Wire.Done[class][node], class: uint32(class), node: int32(node)}
+		p.streams[i] = stream{done: &c.Wire.Done[class][node], class: uint32(class), node: int32(node), peer: -1}
 	}
 	p.deaths = deaths{c.Waiter.Epoch, c.Dead, c.Lost}
 	p.pool.wire, p.pool.deaths = c.Wire, &p.deaths
@@ -198,12 +198,13 @@ func (p *Port) quiet(ctx context.Context, t *Touched, only int) error {
 	for i := n - 1; i >= 0; i-- {
 		p.mu.Lock()
 		node, last, ok := t.at(i)
+		s := &p.streams[node]
+		peer := s.peer
 		p.mu.Unlock()
 		if !ok || only >= 0 && node != only {
 			continue
 		}
-		s := &p.streams[node]
-		err := p.awaitNode(ctx, s, last)
+		err := p.awaitNode(ctx, s, last, peer)
 		if err != nil {
 			err = fmt.Errorf("quiet: %d of %d records to node %d are executed: %w", s.executed(), last, node, err)
 			if !isDeath(err) { // the next Quiet tells of lost nodes: an error of theirs alone says that all else is done

@@ -23,6 +23,7 @@ type stream struct {
 	last   uint16        // the newest closed block
 	closed uint16        // closed blocks
 	next   uint64        // number of the next record
+	peer   layout.PE     // of the newest record: reports of a Quiet say that it waits for this PE; -1: none
 }
 
 // held returns how many blocks the stream has.
@@ -56,6 +57,7 @@ func (p *Port) end(s *stream, t *Touched, to target, body []byte) {
 	b := s.open
 	s.fill = uint32(len(body))
 	s.next++
+	s.peer = to.pe
 	t.add(to.node, p.nodes, s.next)
 	rma.StoreRelease32(&b.Fill, s.fill)
 	if p.locked {
