@@ -24,6 +24,7 @@ type Config struct {
 	// Operations is where the Port counts the operations that it begins; nil: nowhere. Long operations count once, although
 	// they take several records.
 	Operations *uint64
+	Express    *layout.ExpressTraffic // where it counts the bytes of express sockets; nil: nowhere
 	// Waiter waits on this PE's bell.
 	Waiter *wait.Waiter
 	// Home returns the node of a PE and the PE's index there.
@@ -96,6 +97,7 @@ func New(c Config) (*Port, error) {
 		p.express = &expressSockets{
 			p: p, line: c.Line, node: node, local: uint16(local), incarnation: c.Incarnation,
 			client: express.NewClient(c.Nodes), sockets: make([]*expressSocket, c.Nodes),
+			traffic: cmp.Or(c.Express, new(layout.ExpressTraffic)),
 		}
 	}
 	if err := p.resume(); err != nil {
