@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/goshmem/goshmem/failure"
@@ -227,6 +229,33 @@ func TestFarDestroyAfterLoss(t *testing.T) {
 	if err := P(contexts[0], objects[0], 1, 3); !errors.Is(err, ErrDestroyed) {
 		t.Errorf("P on a context of the team: %v, want that it is destroyed", err)
 	}
+}
+
+// Reports of a PE that is in Quiet name a PE of the node that it waits for.
+func TestFarQuietIsNamed(t *testing.T) {
+	f := newFarJob(t, 1, 1, 2)
+	objects := make([]Sym[int64], len(f.worlds))
+	f.each(t, func(w *World) (err error) {
+		objects[w.MyPE()], err = Alloc[int64](w, 1)
+		return err
+	})
+	resume := sync.OnceFunc(f.nodes[2].pause())
+	t.Cleanup(resume)
+	c := f.worlds[0].Ctx()
+	ok(t, P(c, objects[0], 1, 3))
+	ctx, cancel := context.WithTimeout(t.Context(), farPatience)
+	defer cancel()
+	over := make(chan error)
+	go func() { over <- c.With(ctx).Quiet() }()
+	waiter := f.worlds[0].session.h.job.Waiter
+	for pe := -1; pe != 3; pe, _ = waiter.Awaited() {
+		if ctx.Err() != nil {
+			t.Fatal("nobody learns what Quiet waits for")
+		}
+		runtime.Gosched()
+	}
+	resume()
+	ok(t, <-over)
 }
 
 // Wait for a result of a near PE does not wait for operations on other nodes, and does not fail with them.

@@ -38,20 +38,21 @@ func CreateAgentPage(parts []layout.NodePart, list ...layout.PE) (*os.File, erro
 	return f, nil
 }
 
-// ReadTraffic reads the counts of the agent and of a PE from the page's file.
-func ReadTraffic(page *os.File, local layout.Local) (agent layout.AgentTraffic, pe layout.Traffic, err error) {
+// ReadTraffic reads the counts of the agent and of a node's PEs, by local index, from the page's file.
+func ReadTraffic(page *os.File, near int) (agent layout.AgentTraffic, pes []layout.Traffic, err error) {
 	var p layout.AgentPage
-	if local < 0 || local >= layout.MaxLocal {
-		return agent, pe, fmt.Errorf("agent page: counts of local PE %d, want 0 to %d", local, layout.MaxLocal-1)
+	if near < 1 || near > layout.MaxLocal {
+		return agent, nil, fmt.Errorf("agent page: counts of %d PEs, want 1 to %d", near, layout.MaxLocal)
 	}
-	at := unsafe.Offsetof(p.Traffic) + uintptr(local)*unsafe.Sizeof(pe)
+	pes = make([]layout.Traffic, near)
 	if _, err = page.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&agent)), unsafe.Sizeof(agent)), int64(unsafe.Offsetof(p.Carried))); err == nil {
-		_, err = page.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&pe)), unsafe.Sizeof(pe)), int64(at))
+		size := uintptr(near) * unsafe.Sizeof(pes[0])
+		_, err = page.ReadAt(unsafe.Slice((*byte)(unsafe.Pointer(&pes[0])), size), int64(unsafe.Offsetof(p.Traffic)))
 	}
 	if err != nil {
-		err = fmt.Errorf("agent page: counts of local PE %d: %w", local, err)
+		return agent, nil, fmt.Errorf("agent page: counts of %d PEs: %w", near, err)
 	}
-	return agent, pe, err
+	return agent, pes, nil
 }
 
 // MapAgentPage maps the page from its memfd, which may be closed afterwards. The mapping lasts as long as the process.

@@ -175,11 +175,18 @@ func (d *expressDesk) Take(c express.Caller, id uint64, request []byte) (reply [
 		return nil, d.refuse(c, err)
 	}
 	r := express.Reply{Number: q.Number, Status: answer.Status, Value: answer.Value}
-	if q.Record.Op != record.OpGet || answer.Status != record.StatusOK {
-		return r.Append(d.reply[:0]), nil
+	isGet := q.Record.Op == record.OpGet && answer.Status == record.StatusOK
+	if isGet {
+		r.Bytes = int(q.Record.Length)
 	}
-	r.Bytes = int(q.Record.Length)
 	reply = r.Append(d.reply[:0])[:express.ReplyHeader+r.Bytes]
+	carried := &d.agent.cfg.Page.Carried
+	carried.Batches++
+	carried.Received += uint64(len(request))
+	carried.Sent += uint64(len(reply))
+	if !isGet {
+		return reply, nil
+	}
 	d.agent.memory.fetch(reply[express.ReplyHeader:], &stream.Read{Local: layout.Local(q.Record.Local), Offset: q.Record.Offset, Length: q.Record.Length})
 	return reply, nil
 }

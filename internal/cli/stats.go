@@ -34,13 +34,13 @@ var statsFields = []statsField{
 	{"pes[].involuntary_switches", "PREEMPTED: how often it had to make room for somebody else"},
 	{"pes[].far_operations", "FAR: operations on PEs of other nodes, those of barriers, allocation and locks included"},
 	{"pes[].far_batches", "BATCHES: in how many pieces the agent of its node has sent them"},
-	{"pes[].far_sent_bytes", "SENT: bytes of these batches, headers included"},
+	{"pes[].far_sent_bytes", "SENT: bytes of these batches, and of requests by express sockets, headers included"},
 	{"pes[].far_received_bytes", "RECEIVED: bytes of the answers to them, headers included"},
 	{"agents", "array of objects, one for each node with an agent: what it has exchanged with other agents"},
 	{"agents[].host", "AGENT OF: name of the host"},
 	{"agents[].batches", "BATCHES: how often it has sent something"},
-	{"agents[].sent_bytes", "SENT: bytes of its PEs' operations, and of answers to other nodes"},
-	{"agents[].received_bytes", "RECEIVED: bytes that have come from other agents"},
+	{"agents[].sent_bytes", "SENT: bytes of its PEs' operations, those by express sockets included, and of answers to other nodes"},
+	{"agents[].received_bytes", "RECEIVED: bytes that have come from other nodes"},
 }
 
 func statsHelp() []byte {

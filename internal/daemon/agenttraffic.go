@@ -1,11 +1,6 @@
 package daemon
 
-import (
-	"slices"
-
-	"github.com/goshmem/goshmem/symheap"
-	"github.com/goshmem/goshmem/symheap/layout"
-)
+import "github.com/goshmem/goshmem/symheap"
 
 // traffic returns what a PE of this node has exchanged with other nodes so far, and what the agent has. Without an agent
 // that a PE has used, both are zero. The caller holds no lock.
@@ -19,17 +14,19 @@ func (a *nodeAgent) traffic(id ID) (pe, agent Traffic) {
 	if page == nil {
 		return pe, agent
 	}
-	local := layout.Local(-1)
-	if i, near := slices.BinarySearch(a.near, id.PE); near && id.Job == 0 {
-		local = layout.Local(i)
-	}
-	of, by, err := symheap.ReadTraffic(page, max(local, 0))
+	of, pes, err := symheap.ReadTraffic(page, len(a.near))
 	if err != nil {
 		a.logger.Error().Err(err).Stringer("pe", id).Msg("traffic with other nodes")
 		return pe, agent
 	}
-	if local >= 0 {
-		pe = Traffic{Operations: by.Operations, Batches: by.Batches, Sent: by.Sent, Received: by.Received}
+	agent = Traffic{Batches: of.Batches, Sent: of.Sent, Received: of.Received}
+	for i := range pes {
+		by := &pes[i]
+		agent.Sent += by.Express.Sent
+		agent.Received += by.Express.Received
+		if a.near[i] == id.PE && id.Job == 0 {
+			pe = Traffic{Operations: by.Operations, Batches: by.Batches, Sent: by.Sent + by.Express.Sent, Received: by.Received + by.Express.Received}
+		}
 	}
-	return pe, Traffic{Batches: of.Batches, Sent: of.Sent, Received: of.Received}
+	return pe, agent
 }

@@ -33,6 +33,7 @@ type expressSockets struct {
 	client      *express.Client
 	sockets     []*expressSocket // by node
 	over        bool             // Close was called
+	traffic     *layout.ExpressTraffic
 }
 
 // expressSocket is a socket with room for a request and its reply.
@@ -49,6 +50,7 @@ type expressTrip struct {
 	to     target
 	seen   uint64 // the epoch before the look whether the target is dead
 	number uint64
+	sent   int // bytes of the request that were sent
 }
 
 // beginTrip begins a round trip to a PE: it takes the socket to the node if there is one, it is free, and nothing of this PE
@@ -150,6 +152,8 @@ func (e *expressSockets) endTrip(x *expressTrip, lost bool) {
 	e.p.mu.Lock()
 	defer e.p.mu.Unlock()
 	e.client.End(x.to.node)
+	e.traffic.Sent += uint64(x.sent)
+	e.traffic.Received += uint64(x.wait.Got)
 	if !lost {
 		*e.p.begun++ // a lost one is counted where it is repeated
 	}
@@ -217,6 +221,7 @@ func (e *expressSockets) exchange(ctx context.Context, x *expressTrip, request [
 	if xunix.SendSocket(x.fd, request) != nil {
 		return r, errLost
 	}
+	x.sent = len(request)
 	for err = e.receive(ctx, x); err == nil; err = e.receive(ctx, x) {
 		if r.Parse(s.Buf[:s.Got], x.number, n) != nil {
 			return r, errLost // not what an agent says

@@ -24,6 +24,7 @@ type Config struct {
 	// Operations is where the Port counts the operations that it begins; nil: nowhere. Long operations count once, although
 	// they take several records.
 	Operations *uint64
+	Express    *layout.ExpressTraffic // where it counts the bytes of express sockets; nil: nowhere
 	// Waiter waits on this PE's bell.
 	Waiter *wait.Waiter
 	// Home returns the node of a PE and the PE's index there.
@@ -87,7 +88,7 @@ func New(c Config) (*Port, error) {
 	}
 	for i := range p.streams {
 		class, node := i/c.Nodes, i%c.Nodes
-		p.streams[i] = stream{done: &c.Wire.Done[class][node], class: uint32(class), node: int32(node)}
+		p.streams[i] = stream{done: &c.Wire.Done[class][node], class: uint32(class), node: int32(node), peer: -1}
 	}
 	p.slotQuota, p.pieceQuota = newQuota(layout.WireSlots, c.Nodes, reserveSlots), newQuota(layout.WirePieces, c.Nodes, 0)
 	p.waits = slotWaits{freed: make([]uint32, c.Nodes), of: make([]int32, c.Nodes)}
@@ -102,6 +103,7 @@ func New(c Config) (*Port, error) {
 		p.express = &expressSockets{
 			p: p, line: c.Line, node: node, local: uint16(local), incarnation: c.Incarnation,
 			client: express.NewClient(c.Nodes), sockets: make([]*expressSocket, c.Nodes),
+			traffic: cmp.Or(c.Express, new(layout.ExpressTraffic)),
 		}
 	}
 	if err := p.resume(); err != nil {
@@ -233,12 +235,13 @@ func (p *Port) quiet(ctx context.Context, t *Touched, only int) error {
 	for i := n - 1; i >= 0; i-- {
 		p.mu.Lock()
 		node, last, ok := t.at(i)
+		s := &p.streams[node]
+		peer := s.peer
 		p.mu.Unlock()
 		if !ok || only >= 0 && node != only {
 			continue
 		}
-		s := &p.streams[node]
-		err := p.awaitNode(ctx, s, last)
+		err := p.awaitNode(ctx, s, last, peer)
 		if err != nil {
 			err = fmt.Errorf("quiet: %d of %d records to node %d are executed: %w", s.executed(), last, node, err)
 			if !isDeath(err) { // the next Quiet tells of lost nodes: an error of theirs alone says that all else is done

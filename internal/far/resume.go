@@ -67,12 +67,12 @@ func Settle(ctx context.Context, p *Port) error {
 	for i := range p.streams {
 		s := &p.streams[i]
 		p.mu.Lock()
-		next := s.next
+		next, peer := s.next, s.peer
 		p.mu.Unlock()
 		if s.executed() >= next {
 			continue
 		}
-		if err := p.awaitNode(ctx, s, next); err != nil && !isDeath(err) {
+		if err := p.awaitNode(ctx, s, next, peer); err != nil && !isDeath(err) {
 			return fmt.Errorf("wait for the operations of an earlier world: %d of %d records to node %d are executed: %w", s.executed(), next, s.node, err)
 		}
 	}

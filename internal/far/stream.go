@@ -23,6 +23,7 @@ type stream struct {
 	last   uint16        // the newest closed block
 	closed uint16        // closed blocks
 	next   uint64        // number of the next record
+	peer   layout.PE     // of the newest record: reports of a Quiet say that it waits for this PE; -1: none
 }
 
 // held returns how many blocks the stream has.
@@ -48,7 +49,7 @@ func (p *Port) begin(ctx context.Context, to target, size int) (s *stream, body 
 		}
 		p.mu.Lock()
 	}
-	p.recent = to
+	p.recent, s.peer = to, to.pe
 	return s, s.open.Body[:s.fill], nil
 }
 

@@ -75,9 +75,10 @@ func (p *Port) await(ctx context.Context, c *wait.Cond, to target) error {
 	}
 }
 
-// awaitNode waits until the first n records of a stream are executed, or the node is lost.
-func (p *Port) awaitNode(ctx context.Context, s *stream, n uint64) error {
-	c := wait.Cond{Addr: unsafe.Pointer(s.done), Val: n, Width: 8, Cmp: wait.GE, Agent: true}
+// awaitNode waits until the first n records of a stream are executed, or the node is lost. Reports say that the wait is for peer,
+// a PE of the node.
+func (p *Port) awaitNode(ctx context.Context, s *stream, n uint64, peer layout.PE) error {
+	c := wait.Cond{Addr: unsafe.Pointer(s.done), Val: n, Width: 8, Cmp: wait.GE, Peer: int32(peer) + 1, Agent: true}
 	for {
 		c.Seen = p.waiter.Epoch()
 		if err := p.deaths.lostNode(int(s.node)); err != nil && !c.Ready() {

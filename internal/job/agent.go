@@ -58,8 +58,8 @@ func (j *Job) startFar(a *agentLine) (err error) {
 	j.Far, err = far.New(far.Config{
 		Line: line, PE: j.PE, Incarnation: firstIncarnation,
 		Wire: j.Map.Wire(j.Local), Base: j.Map.Segment(j.Local), Size: j.Map.Size(), Agent: &a.page.Bell, Event: a.event,
-		Operations: &a.page.Traffic[j.Local].Operations,
-		Waiter:     j.Waiter, Home: a.home, Nodes: len(a.parts), Dead: j.deathOf, Lost: j.lossOf,
+		Operations: &a.page.Traffic[j.Local].Operations, Express: &a.page.Traffic[j.Local].Express,
+		Waiter: j.Waiter, Home: a.home, Nodes: len(a.parts), Dead: j.deathOf, Lost: j.lossOf,
 	})
 	return err
 }

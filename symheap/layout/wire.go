@@ -103,12 +103,19 @@ type AgentTraffic struct {
 // Traffic counts what a PE does on PEs of other nodes. It only grows, and is read as AgentTraffic is. Each half has one
 // writer and a cache line of its own.
 type Traffic struct {
-	Operations uint64 // that have begun; the PE
-	_          [56]byte
+	Operations uint64         // that have begun; the PE
+	Express    ExpressTraffic // what has gone past the agent; the PE
+	_          [40]byte
 	Batches    uint64 // frames of records, each with some records of one block; the agent, as those below
 	Sent       uint64 // bytes of these frames, headers included
 	Received   uint64 // bytes of the answers and counts that have come
 	_          [40]byte
+}
+
+// ExpressTraffic counts bytes of a PE's express sockets, headers included.
+type ExpressTraffic struct {
+	Sent     uint64
+	Received uint64
 }
 
 // NodePart is the PEs of a node. They are First to First+Count-1, or those at these places of the list of all PEs if
