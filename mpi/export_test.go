@@ -3,7 +3,9 @@ package mpi
 import (
 	"math"
 	"sync/atomic"
+	"syscall"
 
+	"github.com/goshmem/goshmem/internal/reach"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -18,7 +20,7 @@ func Alarm(c *Comm) { c.g.unackedDeath.Store(true) }
 
 // LanesOnly makes this process behave like one that cannot access the memory of others. It is
 // called before Init.
-func LanesOnly() { singleCopies = false }
+func LanesOnly() { reach.Refuse = func() error { return syscall.EPERM } }
 
 // DirectMost is the number of receives without a request after which everything is polled.
 const DirectMost = directMost
