@@ -49,7 +49,7 @@ func Bcast[T any](c *Comm, buf []T, root int) error {
 		}
 	}
 	s := spanOf(buf)
-	return c.g.fail(op, coll.BroadcastPrivate(c.ctx, c.g.t, unsafe.Slice((*byte)(s.at), s.bytes), root))
+	return c.g.fail(op, coll.BroadcastDirect(c.ctx, c.g.t, unsafe.Slice((*byte)(s.at), s.bytes), root))
 }
 
 // Reduce combines the src of all ranks, in the order of ranks, into the root's dst:
