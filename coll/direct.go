@@ -183,13 +183,12 @@ func (p *pairing) conclude(ctx context.Context, good bool) (done bool, err error
 	return done, nil
 }
 
-// otherDied reports whether the other member is known to be dead.
+// otherDied reports whether the death of the other member was published after this one had entered the first step. A
+// member whose death was known before does not enter the second step. The death is not noted here: the waits of a
+// strict team would not end by it any more.
 func (p *pairing) otherDied() bool {
 	t := p.t
-	if t.failures.Epoch() > t.deadEpoch {
-		t.noteDeaths()
-	}
-	return t.dead != nil && t.dead[p.with]
+	return t.failures.Epoch() > t.deadEpoch && t.knownDead(p.with)
 }
 
 // read copies n bytes from an address of the other member's process. It reports whether it has done so.

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"unsafe"
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/internal/reach"
@@ -100,6 +101,11 @@ func playDirect(ctx context.Context, tm *coll.Team, me, rounds int, rng *rand.Ra
 		clear(dst)
 	}
 	return nil
+}
+
+// bytesOfWords returns the bytes of a slice.
+func bytesOfWords(words []uint32) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(&words[0])), 4*len(words))
 }
 
 // weighted is an operator for which the order of its operands matters.
