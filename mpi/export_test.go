@@ -90,3 +90,21 @@ func Carried(c *Comm) int {
 
 // CellsMost is the largest number of cells that one poll takes from a lane.
 const CellsMost = cellsMost
+
+// accesses counts this process's accesses to the memory of others since RefuseFrom.
+var accesses int
+
+// RefuseFrom lets this process's accesses to the memory of others fail from the k-th one on, counted from 0. A negative k
+// lets none fail.
+func RefuseFrom(k int) {
+	accesses = 0
+	reach.Refuse = func() error {
+		if accesses++; k >= 0 && accesses > k {
+			return syscall.EPERM
+		}
+		return nil
+	}
+}
+
+// Accesses returns how many accesses there were since RefuseFrom.
+func Accesses() int { return accesses }
