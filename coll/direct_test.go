@@ -57,8 +57,14 @@ func unending(t *testing.T) context.Context {
 }
 
 // playDirect makes random collectives of private memory on a team of two members, and changes each buffer as soon as
-// the collective has returned. The members draw by rng, which is the same on both.
-func playDirect(ctx context.Context, tm *coll.Team, me, rounds int, rng *rand.Rand) error {
+// the collective has returned. The members draw by rng, which is the same on both. A member that fails leaves the team, so
+// that the other one does not wait for it.
+func playDirect(ctx context.Context, tm *coll.Team, me, rounds int, rng *rand.Rand) (err error) {
+	defer func() {
+		if err != nil {
+			tm.Leave()
+		}
+	}()
 	for round := range rounds {
 		kind, root, n, salt := rng.IntN(8), rng.IntN(2), 1+rng.IntN(100_000), rng.Uint32()
 		of := func(m, i int) uint32 { return salt + uint32(m)*1000003 + uint32(i)*7 }
@@ -66,12 +72,14 @@ func playDirect(ctx context.Context, tm *coll.Team, me, rounds int, rng *rand.Ra
 		for i := range src {
 			src[i] = of(me, i)
 		}
-		var err error
 		want := func(i int) uint32 { return of(0, i)*3 + of(1, i) }
 		switch kind {
 		case 0:
 			err, dst = tm.Sync(ctx), nil
 		case 1, 2, 3:
+			if kind == 1 {
+				n *= 8 // more than one system call
+			}
 			buf := piecesOf(n, uint64(salt)+uint64(me))
 			if err = coll.BroadcastDirect(ctx, tm, buf, root); err == nil {
 				if at := firstDifference(buf, piecesOf(n, uint64(salt)+uint64(root))); at >= 0 {

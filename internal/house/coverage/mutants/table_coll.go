@@ -150,7 +150,7 @@ var collMutants = []mutant{
 	{"direct.go", "\t\tif p.t.me == 0 {\n\t\t\tacc, in", "\t\tif p.t.me != 0 {\n\t\t\tacc, in", "contributions are folded in the wrong order", "TestDirect"},
 	{"direct.go", "t.onlyContributor, t.peer.lent = root, mine", "t.peer.lent = mine", "the outcome of a broadcast names members that gave nothing", "Direct/direct"},
 	{"direct.go", "process.Read(unsafe.Add(dst, at), src+uint64(at)", "process.Read(unsafe.Add(dst, at), src", "each part is the first one of the source", "Direct/direct"},
-	{"direct.go", "process.Write(dst+uint64(at), unsafe.Add(src, at)", "process.Write(dst, unsafe.Add(src, at)", "each part is written to the beginning of the destination", "Direct/direct"},
+	{"direct.go", "process.Write(dst+uint64(at), unsafe.Add(src, at)", "process.Write(dst, unsafe.Add(src, at)", "each part is written to the beginning of the destination", "TestDirect"},
 	{"direct.go", "good := p.find() && p.copyAll(mine, copies)", "good := p.find() || p.copyAll(mine, copies)", "nothing is copied", "TestDirect"},
 
 	// gather.go
