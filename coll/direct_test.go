@@ -17,9 +17,6 @@ import (
 )
 
 func init() {
-	everyCollective["BroadcastDirect"] = func(ctx context.Context, tm *coll.Team, root int) error {
-		return coll.BroadcastDirect(ctx, tm, make([]byte, 100_000), root)
-	}
 	everyCollective["ReducePrivate direct"] = func(ctx context.Context, tm *coll.Team, root int) error {
 		return coll.ReducePrivate(ctx, tm, make([]uint32, 40_000), make([]uint32, 40_000), sum, root)
 	}
