@@ -7,7 +7,7 @@
 // has entered. A barrier stores this member's word and waits for all others. A central counter would
 // be no faster, and could not say which member is missing.
 //
-// Data take one of five ways:
+// Data take one of six ways:
 //
 //   - A contribution of up to 24 bytes lies on the line of the arrival word and comes with it: the
 //     reader waits for one cache line less.
@@ -16,6 +16,7 @@
 //   - A larger contribution takes a whole slot, if it is small enough for that (slots.go).
 //   - Large data of the symmetric heap are read where they lie.
 //   - Large private data go through the members' areas, piece by piece.
+//   - Of two members, each one may copy large private data from and to the memory of the other's process.
 //
 // Contributions are combined in the order of the group. Of small data, each member computes the
 // result itself. Of large reductions, member i computes part i and gives it to all. In both cases
@@ -45,6 +46,7 @@
 //	area, lease   which team uses a member's area                        area.go
 //	sharing       large reductions of private memory                     shared.go
 //	stream        large broadcasts of private memory                     stream.go
+//	peer, pairing the same between two members, by direct copies         direct.go
 //	groupMaker    Split, Survivors                                       group.go
 //	heldID        Release, Dissolve: when an id is free again            ids.go
 //

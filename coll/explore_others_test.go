@@ -14,6 +14,8 @@ import (
 
 func TestExploreData(t *testing.T) { exploreAll(t, dataScenarios) }
 
+func TestExploreDirect(t *testing.T) { exploreAll(t, directScenarios) }
+
 func TestExploreTeams(t *testing.T) { exploreAll(t, teamScenarios) }
 
 func exploreAll(t *testing.T, list []scenario) {

@@ -99,6 +99,7 @@ type run struct {
 	body  func(me int) error // a member's body
 	check func() error       // called when all members have ended
 	teams []*coll.Team
+	alien privateMemory
 }
 
 // choices make up a schedule.

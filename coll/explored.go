@@ -6,8 +6,10 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/reach"
 	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
@@ -29,6 +31,7 @@ type Explorer interface {
 	Dead(pe int) bool                                      // as failure.View.Dead
 	Failure(pe int) (failure.Failure, bool)                // as failure.View.Failure
 	Wait(ctx context.Context, c wait.Cond) (uint64, error) // as wait.Waiter.Wait
+	Reach() (stranger bool, err error)                     // of an access to the private memory of the other member of two
 }
 
 // Explored takes part in the accesses of this package, nil: nobody does.
@@ -124,6 +127,35 @@ func exploredFailure(v *failure.View, pe int) (failure.Failure, bool) {
 	}
 	Explored.Point()
 	return Explored.Failure(pe)
+}
+
+// exploredRead reads what a process holds that has got the number of a dead one, if the explorer says so.
+func exploredRead(p reach.Process, dst unsafe.Pointer, src uint64, n int) error {
+	if Explored == nil {
+		return p.Read(dst, src, n)
+	}
+	Explored.Point()
+	stranger, err := Explored.Reach()
+	if stranger {
+		for i := range n {
+			*(*byte)(unsafe.Add(dst, i)) = 0xee
+		}
+	}
+	if stranger || err != nil {
+		return err
+	}
+	return p.Read(dst, src, n)
+}
+
+func exploredWrite(p reach.Process, dst uint64, src unsafe.Pointer, n int) error {
+	if Explored == nil {
+		return p.Write(dst, src, n)
+	}
+	Explored.Point()
+	if stranger, err := Explored.Reach(); stranger || err != nil {
+		return err
+	}
+	return p.Write(dst, src, n)
 }
 
 // exploredLock locks nothing in an exploration, as members are processes there, which do

@@ -35,6 +35,8 @@ const (
 	whatReduce
 	whatShared
 	whatStream
+	whatDirect
+	whatReduceDirect
 )
 
 // stamp returns the heading with step seq in it.
@@ -108,6 +110,11 @@ func ReducePrivate[T any](ctx context.Context, t *Team, dst, src []T, op Op[T], 
 	h := headingOf(whatReduce, root, bytes)
 	if root >= 0 && root != t.me {
 		dst = nil
+	}
+	if root >= 0 && t.mayPair(bytes, directReduce) {
+		if done, err := reducePaired(ctx, t, dst, src, op, root); done || err != nil {
+			return err
+		}
 	}
 	if len(t.members) > 1 && bytes > MaxPrivate {
 		if done, err := reduceShared(ctx, t, headingOf(whatShared, root, bytes), dst, src, op); done {

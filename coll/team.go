@@ -21,6 +21,7 @@ type Team struct {
 	segments *symheap.Map // segments of all PEs of the node
 	held     heldID       // the hold on its id, if Split or Survivors made the team
 	scratch  scratch      // of ReduceValue
+	peer     peer         // of a team of two members: see direct.go
 	// agreeBroken says that an agreement of this member has failed. Agree returns ErrBroken from
 	// then on.
 	agreeBroken bool

@@ -29,10 +29,11 @@ func (c *Comm) Barrier() error {
 // Bcast copies the root's buf to the buf of all other ranks.
 //
 //   - Shape: buf has as many elements on all ranks.
-//   - Cost: two copies. More than 8 KiB go in pieces of 16 KiB; the root may be 16 pieces ahead of the slowest
-//     rank.
-//   - Errors: as Barrier; ErrMismatch where the root has called something else. After a death, some
-//     ranks may have got the data and no error.
+//   - Cost: two copies. More than 8 KiB go in pieces of 16 KiB; the root may be 64 pieces ahead of the slowest
+//     rank. Of two ranks, from 32 KiB on, each copies a half directly, and neither returns before both have. They do so
+//     where they could copy a long message, and where the context of neither can end.
+//   - Errors: as Barrier; ErrMismatch where the root has called something else, and where another rank has if they copy
+//     directly. After a death, some ranks may have got the data and no error.
 //   - Collective: over the communicator, with the same root.
 //   - Source: MPI_Bcast.
 func Bcast[T any](c *Comm, buf []T, root int) error {
@@ -49,7 +50,7 @@ func Bcast[T any](c *Comm, buf []T, root int) error {
 		}
 	}
 	s := spanOf(buf)
-	return c.g.fail(op, coll.BroadcastPrivate(c.ctx, c.g.t, unsafe.Slice((*byte)(s.at), s.bytes), root))
+	return c.g.fail(op, coll.BroadcastDirect(c.ctx, c.g.t, unsafe.Slice((*byte)(s.at), s.bytes), root))
 }
 
 // Reduce combines the src of all ranks, in the order of ranks, into the root's dst:
@@ -57,6 +58,8 @@ func Bcast[T any](c *Comm, buf []T, root int) error {
 //
 //   - Shape: dst has as many elements as src, and src as many on all ranks. dst and src are the same slice or
 //     do not overlap.
+//   - Cost: as Allreduce. Of two ranks, from 16 KiB on, each folds a half that it reads directly, under the conditions
+//     of Bcast, and if dst is not src.
 //   - Errors: as Barrier; ErrArgument for lengths, buffers that overlap and a nil operator;
 //     ErrElementType for elements of about 8 KiB and more; ErrMismatch where a rank has
 //     called something else.

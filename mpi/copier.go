@@ -7,7 +7,6 @@ import (
 	"syscall"
 	"unsafe"
 
-	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -148,8 +147,8 @@ func (c *copier) pushPart(r *request) bool {
 		copied := uint64(back + 1)
 		if s.mapped != nil {
 			copyBytes(unsafe.Add(s.mapped, at), unsafe.Add(r.buf, at), n)
-		} else if xunix.WriteMemory(int(c.control(r.pe).Reach.PID), s.addr+uint64(at), unsafe.Add(r.buf, at), n) != nil {
-			c.access[r.pe] = accessDenied // for good, or the receiver is dead
+		} else if c.access[r.pe].process.Write(s.addr+uint64(at), unsafe.Add(r.buf, at), n) != nil {
+			c.access[r.pe].granted = false // for good, or the receiver is dead
 			copied |= layout.ShareFailed
 		}
 		rma.StoreRelease(&s.words.Copied, copied)
@@ -208,13 +207,13 @@ func (c *copier) readPart(r *request, at int) {
 		copyBytes(dst, unsafe.Add(s.mapped, at), n)
 		return
 	}
-	err := xunix.ReadMemory(int(c.control(r.pe).Reach.PID), dst, s.addr+uint64(at), n)
+	err := c.access[r.pe].process.Read(dst, s.addr+uint64(at), n)
 	switch {
 	case err == nil:
 	case errors.Is(err, syscall.ESRCH):
 		s.peerGone = true
 	default: // the kernel no longer permits what it has permitted before
-		c.access[r.pe] = accessDenied
+		c.access[r.pe].granted = false
 		s.closeAs(layout.ShareRefused)
 	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/internal/job"
+	"github.com/goshmem/goshmem/internal/reach"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -37,9 +38,9 @@ func newEngine(j *job.Job) *engine {
 	e.persistent, e.job, e.me, e.own = p, j, j.PE, j.Map.Control(j.Local)
 	e.eager, e.fragment = min(eagerMost, most), min(fragmentMost, most)
 	e.groups, e.future = map[uint32]*group{}, map[uint32]*queue{}
-	e.access = make([]uint8, j.NPEs)
+	e.access = make([]peerMemory, j.NPEs)
 	e.requests.lock = &e.mu
-	e.publishReach()
+	reach.Publish(e.own)
 	return e
 }
 

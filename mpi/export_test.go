@@ -3,7 +3,9 @@ package mpi
 import (
 	"math"
 	"sync/atomic"
+	"syscall"
 
+	"github.com/goshmem/goshmem/internal/reach"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -18,7 +20,7 @@ func Alarm(c *Comm) { c.g.unackedDeath.Store(true) }
 
 // LanesOnly makes this process behave like one that cannot access the memory of others. It is
 // called before Init.
-func LanesOnly() { singleCopies = false }
+func LanesOnly() { reach.Refuse = func() error { return syscall.EPERM } }
 
 // DirectMost is the number of receives without a request after which everything is polled.
 const DirectMost = directMost
@@ -88,3 +90,21 @@ func Carried(c *Comm) int {
 
 // CellsMost is the largest number of cells that one poll takes from a lane.
 const CellsMost = cellsMost
+
+// accesses counts this process's accesses to the memory of others since RefuseFrom.
+var accesses int
+
+// RefuseFrom lets this process's accesses to the memory of others fail from the k-th one on, counted from 0. A negative k
+// lets none fail.
+func RefuseFrom(k int) {
+	accesses = 0
+	reach.Refuse = func() error {
+		if accesses++; k >= 0 && accesses > k {
+			return syscall.EPERM
+		}
+		return nil
+	}
+}
+
+// Accesses returns how many accesses there were since RefuseFrom.
+func Accesses() int { return accesses }

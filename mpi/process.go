@@ -26,7 +26,7 @@ type process struct {
 	// mu is the engine's lock. No goroutine waits for another process while it holds mu.
 	mu         wait.Lock
 	completed  int           // requests completed since mu was locked; unlock wakes their waiters
-	access     []uint8       // by PE: accessUntried, accessGranted or accessDenied
+	access     []peerMemory  // by PE
 	deathEpoch atomic.Uint64 // epoch of the failure page up to which processDeaths has acted
 	dead       []bool        // by PE, as of deathEpoch; nil: no PE has died
 }

@@ -30,9 +30,6 @@ const (
 	partsMost = layout.ShareBack - 1
 )
 
-// singleCopies is a variable for tests.
-var singleCopies = true
-
 // cut divides n bytes into parts.
 func (s *share) cut(n int) {
 	const page = 4096

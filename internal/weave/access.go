@@ -43,6 +43,8 @@ var Coll = Rules{
 		".failures.Epoch":    "exploredEpoch(",
 		".failures.Dead":     "exploredDead(",
 		".failures.Failure":  "exploredFailure(",
+		".process.Read":      "exploredRead(",
+		".process.Write":     "exploredWrite(",
 	},
 	Except:  []string{"&t.busy", "&s.busy"},
 	Point:   "exploredPoint();",
@@ -51,6 +53,10 @@ var Coll = Rules{
 	Replace: []Change{
 		{"coll/shared.go", "const pieceBytes = 64 << 10", "const pieceBytes = 4 << 10"},
 		{"coll/shared.go", "/ pieceBytes, 64", "/ pieceBytes, 2"},
+		{"coll/direct.go", "directBroadcast = 32 << 10", "directBroadcast = 9 << 10"},
+		{"coll/direct.go", "directReduce    = 16 << 10", "directReduce    = 9 << 10"},
+		{"coll/direct.go", "directPart  = 256 << 10", "directPart  = 4 << 10"},
+		{"coll/direct.go", "directBlock = 16 << 10", "directBlock = 4 << 10"},
 	},
 }
 

@@ -10,7 +10,7 @@
 //	offset      size     what                    written by      read by
 //	0           4096     Header                  step, once      every PE, once
 //	4096        64       Progress                owner           step, for --hang-timeout
-//	4160        64       Reach                   owner, once     PEs that exchange long messages with it
+//	4160        64       Reach                   owner, once     PEs that exchange long messages with it, or large data
 //	4224        64       Checks                  owner, once     every PE
 //	8128        64       Bell.Sleeping           owner, wakers   every PE after each put
 //	8192        4096     Heap (allocator)        owner           owner
@@ -151,8 +151,9 @@
 // the share. So a process that looks at an earlier use, as the thread of a dying process may
 // for a moment, changes nothing.
 //
-// Reach: written by the owner before its first message, and read only by receivers of
-// messages, so that every reader finds it.
+// Reach: written by the owner before its first message and its first collective of package
+// mpi. Read only by receivers of messages, and by members of a team of two that the owner
+// has met in a step, so that every reader finds it.
 //
 // Checks: the owner stores Asked before it enters the PMIx fence of Init, which orders the
 // store. After the fence every PE loads the words of all PEs, so all find the same checks.

@@ -44,7 +44,7 @@ var table = []group{
 		layer: "2",
 		packages: []string{
 			"symheap", "failure", "transport/shm", "transport/tcp",
-			"pmix/client", "pmix/server", "pmix/pmi1", "detector/kernel",
+			"pmix/client", "pmix/server", "pmix/pmi1", "detector/kernel", "internal/reach",
 		},
 		may: []string{"layer 0", "layer 1"},
 	},
@@ -191,7 +191,7 @@ type owner struct {
 var owners = []owner{
 	{
 		"unsafe",
-		[]string{"symheap", "symheap/layout", "failure", "rma", "internal/wait", "internal/far", "internal/fold", "coll", "coll/flat", "shmem", "mpi", "internal/xunix", "internal/agent"},
+		[]string{"symheap", "symheap/layout", "failure", "rma", "internal/wait", "internal/far", "internal/fold", "internal/reach", "coll", "coll/flat", "shmem", "mpi", "internal/xunix", "internal/agent"},
 		"memory that is not Go's is handled in few places",
 	},
 	{"golang.org/x/sys", []string{"internal/xunix"}, "system calls go through internal/xunix"},

@@ -73,7 +73,10 @@ func collTests(m mutant) []string {
 	if slices.Contains([]string{"agreement.go", "group.go", "ids.go", "leave.go"}, m.File) {
 		data, teams = teams, data
 	}
-	return []string{board + everyTest, everyTest, data, teams}
+	if m.File == "direct.go" {
+		return []string{board + everyTest, everyTest, "Direct", data, teams}
+	}
+	return []string{board + everyTest, everyTest, data, teams, "Direct"}
 }
 
 // command returns how to run a test with the given name in the table.

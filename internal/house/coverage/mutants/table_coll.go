@@ -133,6 +133,26 @@ var collMutants = []mutant{
 	{"stream.go", "used && l.inUse(t)", "used && false && l.inUse(t)", "two teams use the same places", "TestStreamOfSlowReader"},
 	{"stream.go", "until: t.state.Seq + 1", "until: t.state.Seq", "the places of a slow member's last piece are lent too early", "TestStreamOfSlowReader"},
 
+	// direct.go
+	{"direct.go", "\tif err := t.meet(ctx, last); err != nil {\n\t\treturn false, err\n\t}\n", "\tt.enterStep(last, false)\n", "a member returns while the other one accesses its memory", "Direct/direct"},
+	{"direct.go", "if good && !p.otherDied() {", "if good {", "what another process holds with the number of a dead one counts as the dead member's data", "Direct/directTolerant"},
+	{"direct.go", "\treturn t.failures.Epoch() > t.deadEpoch && t.knownDead(p.with)\n", "\tt.noteDeaths()\n\treturn t.dead != nil && t.dead[p.with]\n", "a strict team notes a death, and waits for the dead member", "Direct/directStrict"},
+	{"direct.go", "done = said&*(*uint64)(t.contributionOf(p.with, last, size)) != 0", "done = said != 0", "a member does not see that the other one was refused", "Direct/directRefused2"},
+	{"direct.go", "\t\tt.peer.refused.Store(true)\n", "", "members try again after a refusal", "TestDirectRefused"},
+	{"direct.go", "return o.passes|p.given.passes == 0, nil", "return o.passes == 0, nil", "a member goes on although the other one passes", "TestDirectPasses"},
+	{"direct.go", "if mine.passes || ctx != nil && ctx.Done() != nil {", "if mine.passes {", "a member whose context ends leaves while the other one accesses its memory", "Direct/directPasses"},
+	{"direct.go", "passes: from == to", "passes: false", "a source that was overwritten is folded again after a refusal", "TestDirectInPlace"},
+	{"direct.go", "\t\tt.state.Seq = seq // no member enters the second step\n", "", "members that pass have a step that they never enter", "TestDirectPasses"},
+	{"direct.go", "if !copied && mine.dst != nil {", "if !copied && mine.dst == nil {", "a root whose operator panics returns while the other member writes to its memory", "TestDirectOperatorPanics"},
+	{"direct.go", "\tif !ok {\n\t\treturn false, t.breakOnMismatch(p.with)\n", "\tif false && !ok {\n\t\treturn false, t.breakOnMismatch(p.with)\n", "a member does not see that the other one has called something else", "TestDirectMismatch"},
+	{"direct.go", "\tif len(t.contributors(last)) < 2 {\n\t\treturn false, nil\n\t}\n", "", "a member that died between the steps counts by what it said before", "Direct/directTolerant"},
+	{"direct.go", "\tif len(t.contributors(p.seq)) < 2 {\n\t\treturn false, nil\n\t}\n", "", "a member that died before the first step is taken for one that has called something else", "Direct/directTolerant"},
+	{"direct.go", "\t\tif p.t.me == 0 {\n\t\t\tacc, in", "\t\tif p.t.me != 0 {\n\t\t\tacc, in", "contributions are folded in the wrong order", "TestDirect"},
+	{"direct.go", "t.onlyContributor, t.peer.lent = root, mine", "t.peer.lent = mine", "the outcome of a broadcast names members that gave nothing", "Direct/direct"},
+	{"direct.go", "process.Read(unsafe.Add(dst, at), src+uint64(at)", "process.Read(unsafe.Add(dst, at), src", "each part is the first one of the source", "Direct/direct"},
+	{"direct.go", "process.Write(dst+uint64(at), unsafe.Add(src, at)", "process.Write(dst, unsafe.Add(src, at)", "each part is written to the beginning of the destination", "TestDirect"},
+	{"direct.go", "good := p.find() && p.copyAll(mine, copies)", "good := p.find() || p.copyAll(mine, copies)", "nothing is copied", "TestDirect"},
+
 	// gather.go
 	{"gather.go", "if v == 0 {\n\t\t\tcontinue // dead short of it\n\t\t}\n\t\tif err := t", "if v == 0 && err != nil {\n\t\t\tcontinue\n\t\t}\n\t\tif err := t", "blocks of members that did not contribute are copied", "Data/tolerantData"},
 	{"gather.go", "\treturn t.meetLast(ctx, seq+1)\n}", "\tt.enterStep(seq+1, false)\n\treturn nil\n}", "an exchange returns while others read its source", "Data/exchanges"},

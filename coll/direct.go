@@ -1,0 +1,276 @@
+package coll
+
+import (
+	"context"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/coll/board"
+	"github.com/goshmem/goshmem/internal/reach"
+)
+
+// # Large collectives of private memory between two members
+//
+// Two members that may access each other's memory (package reach) copy large data once, without an area or a
+// slot. Each member makes one half. There are two steps:
+//
+//   - In the first step, the members tell each other where their data are.
+//   - Then each member reads the other's source. What it makes for the other one, it writes to the other's
+//     destination.
+//   - In the second step, the members tell each other whether the kernel has permitted that. Each one looks for the
+//     other's death first: by then, another process may have had the number of a dead one.
+//
+// If anything was refused, neither member uses this way again on the team, and the same data go through areas
+// or slots. If a member has died, they go there as well: what comes of a death is decided there. For that
+// each member keeps its source until the second step.
+//
+// Neither member returns before the other one is done with its memory. So a member passes if its context can end,
+// and data that it reduces in place would be lost if anything was refused. A member whose operator panics waits for
+// the other one. Only a root lends its destination in a reduction, so two members do not wait for each other.
+
+// From these numbers of bytes on, two steps and the kernel's work for each page cost less than a second copy. A
+// broadcast through an area has no step that its root waits for; a reduction has more steps than two.
+const (
+	directBroadcast = 32 << 10
+	directReduce    = 16 << 10
+)
+
+const (
+	directPart  = 256 << 10 // bytes that are copied by one system call: it cannot be interrupted
+	directBlock = 16 << 10  // bytes of a reduction that are folded while they are in the first cache
+	directPage  = 4096
+)
+
+// peer is what a member of a team of two members knows of the other one's process.
+//
+//   - Owns: the process, and what this member lends.
+//   - Writes: the destination in the private memory of the other member, between two steps.
+//   - Reads: the source there.
+type peer struct {
+	refused atomic.Bool   // an access was refused: the same on both members between two collectives
+	found   bool          // process is the other member's
+	process reach.Process // of the other member
+	lent    loan          // what the other member accesses, so that it is kept
+	blocks  []uint64      // for what is folded: directBlock bytes of either member
+}
+
+// offered is where a member's data are in its process.
+type offered struct {
+	src, dst uint64 // dst is 0 if nothing is to be written there
+	passes   uint64 // 1: not this time
+}
+
+const offeredBytes = headingBytes + int(unsafe.Sizeof(offered{}))
+
+// pairing is a collective of two members by direct copies, as one member makes it.
+type pairing struct {
+	t     *Team
+	seq   uint64 // the first step
+	with  int    // the other member
+	given offered
+}
+
+// mayPair reports whether a collective of so many bytes begins with direct copies. It is the same on both members.
+func (t *Team) mayPair(bytes, least int) bool {
+	return bytes >= least && len(t.members) == 2 && !t.crowded && !t.peer.refused.Load()
+}
+
+// loan is what a member lends to the other one in a collective. It may not be on a stack, which could move.
+type loan struct {
+	src, dst unsafe.Pointer // dst is nil if nothing is to be written there
+	passes   bool           // not this time
+}
+
+// pair makes a collective of two steps, with the direct copies of this member between them. root is the only member
+// with data, or -1. It reports whether it has done all; if not, and without an error, the caller makes the collective
+// in another way.
+func (t *Team) pair(ctx context.Context, h heading, mine loan, root int, copies func(p pairing) bool) (done bool, err error) {
+	seq, err := t.beginCollective(2)
+	if err != nil {
+		return false, err
+	}
+	defer t.endCollective(&err)
+	t.onlyContributor, t.peer.lent = root, mine
+	p := pairing{t: t, seq: seq, with: 1 - t.me}
+	open, err := p.exchange(ctx, h, mine)
+	if err != nil {
+		return false, err
+	}
+	if !open {
+		t.state.Seq = seq // no member enters the second step
+		return false, nil
+	}
+	good := p.find() && p.copyAll(mine, copies)
+	if done, err = p.conclude(ctx, good); err == nil {
+		t.peer.lent = loan{}
+	}
+	return done, err
+}
+
+// exchange is the first step. It reports whether the members go on.
+func (p *pairing) exchange(ctx context.Context, h heading, mine loan) (open bool, err error) {
+	t := p.t
+	to, err := t.awaitPlace(ctx, p.seq, offeredBytes)
+	if err != nil {
+		return false, err
+	}
+	o := offered{src: uint64(uintptr(mine.src)), dst: uint64(uintptr(mine.dst))}
+	if mine.passes || ctx != nil && ctx.Done() != nil {
+		o.passes = 1
+	}
+	*(*offered)(h.writeTo(to, p.seq)) = o
+	if err := t.meet(ctx, p.seq); err != nil {
+		return false, err
+	}
+	if len(t.contributors(p.seq)) < 2 {
+		return false, nil
+	}
+	data, ok := h.match(t.contributionOf(p.with, p.seq, offeredBytes), p.seq)
+	if !ok {
+		return false, t.breakOnMismatch(p.with)
+	}
+	p.given = *(*offered)(data)
+	return o.passes|p.given.passes == 0, nil
+}
+
+// find reports whether this member may access the other one's memory. The other member has entered a step, so its
+// process has published itself if it ever does.
+func (p *pairing) find() bool {
+	of := &p.t.peer
+	if !of.found {
+		of.process, of.found = reach.Find(p.t.members[p.with])
+	}
+	return of.found
+}
+
+// copyAll makes this member's copies. If an operator panics, it waits until the other member writes to nothing of this
+// one any more.
+func (p *pairing) copyAll(mine loan, copies func(p pairing) bool) bool {
+	copied := false
+	defer func() {
+		if !copied && mine.dst != nil {
+			_, _ = p.t.awaitMember(context.Background(), p.with, p.seq+1)
+		}
+	}()
+	good := copies(*p)
+	copied = true
+	return good
+}
+
+// conclude is the second step. It reports whether both members have made all their copies.
+func (p *pairing) conclude(ctx context.Context, good bool) (done bool, err error) {
+	t, last := p.t, p.seq+1
+	const size = 8
+	to, err := t.awaitPlace(ctx, last, size)
+	if err != nil {
+		return false, err
+	}
+	said := uint64(0)
+	if good && !p.otherDied() {
+		said = 1
+	}
+	*(*uint64)(to) = said
+	if err := t.meet(ctx, last); err != nil {
+		return false, err
+	}
+	if len(t.contributors(last)) < 2 {
+		return false, nil
+	}
+	done = said&*(*uint64)(t.contributionOf(p.with, last, size)) != 0
+	if !done {
+		t.peer.refused.Store(true)
+	}
+	return done, nil
+}
+
+// otherDied reports whether the death of the other member was published after this one had entered the first step. A
+// member whose death was known before does not enter the second step. The death is not noted here: the waits of a
+// strict team would not end by it any more.
+func (p *pairing) otherDied() bool {
+	t := p.t
+	return t.failures.Epoch() > t.deadEpoch && t.knownDead(p.with)
+}
+
+// read copies n bytes from an address of the other member's process. It reports whether it has done so.
+func (p *pairing) read(dst unsafe.Pointer, src uint64, n int) bool {
+	for at := 0; at < n; at += directPart {
+		if p.t.peer.process.Read(unsafe.Add(dst, at), src+uint64(at), min(directPart, n-at)) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// write copies n bytes to an address of the other member's process. It reports whether it has done so.
+func (p *pairing) write(dst uint64, src unsafe.Pointer, n int) bool {
+	for at := 0; at < n; at += directPart {
+		if p.t.peer.process.Write(dst+uint64(at), unsafe.Add(src, at), min(directPart, n-at)) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// BroadcastDirect is BroadcastPrivate for a buf that need not stay on the caller's stack. Of two members, each one copies
+// a half of large data to the other's buf, or from there.
+func BroadcastDirect(ctx context.Context, t *Team, buf []byte, root int) error {
+	if t.mayPair(len(buf), directBroadcast) {
+		if done, err := broadcastPaired(ctx, t, buf, root); done || err != nil {
+			return err
+		}
+	}
+	return BroadcastPrivate(ctx, t, buf, root)
+}
+
+// broadcastPaired is BroadcastDirect by direct copies. The root writes the second half, the other member reads the
+// first one. So a buf that is used again stays in the caches of both processors.
+func broadcastPaired(ctx context.Context, t *Team, buf []byte, root int) (done bool, err error) {
+	at := unsafe.Pointer(unsafe.SliceData(buf))
+	half := (len(buf)/2 + directPage - 1) &^ (directPage - 1)
+	return t.pair(ctx, headingOf(whatDirect, root, len(buf)), loan{src: at, dst: at}, root, func(p pairing) bool {
+		if t.me == root {
+			return p.write(p.given.dst+uint64(half), unsafe.Add(at, half), len(buf)-half)
+		}
+		return p.read(at, p.given.src, half)
+	})
+}
+
+// reducePaired is ReducePrivate by direct copies, where one member is the root.
+func reducePaired[T any](ctx context.Context, t *Team, dst, src []T, op Op[T], root int) (done bool, err error) {
+	from, to := unsafe.Pointer(unsafe.SliceData(src)), unsafe.Pointer(unsafe.SliceData(dst))
+	mine := loan{src: from, dst: to, passes: from == to}
+	return t.pair(ctx, headingOf(whatReduceDirect, root, bytesOf[T](len(src))), mine, -1, func(p pairing) bool {
+		return foldHalf(&p, dst, src, op)
+	})
+}
+
+// foldHalf folds this member's half for the root.
+func foldHalf[T any](p *pairing, dst, src []T, op Op[T]) bool {
+	of := &p.t.peer
+	if of.blocks == nil {
+		of.blocks = make([]uint64, 2*directBlock/8)
+	}
+	size, most := bytesOf[T](1), directBlock/bytesOf[T](1)
+	others := view[T](unsafe.Pointer(&of.blocks[0]), most)
+	own := view[T](unsafe.Pointer(&of.blocks[directBlock/8]), most)
+	lo, hi := board.Share(len(src), 2, p.t.me)
+	for at := lo; at < hi; at += most {
+		end := min(at+most, hi)
+		n, off := end-at, uint64(at*size)
+		acc, in := others[:n], src[at:end]
+		if !p.read(unsafe.Pointer(&acc[0]), p.given.src+off, n*size) {
+			return false
+		}
+		if p.t.me == 0 {
+			acc, in = own[:n], acc
+			copy(acc, src[at:end])
+		}
+		op(acc, in)
+		if dst != nil {
+			copy(dst[at:end], acc)
+		} else if !p.write(p.given.dst+off, unsafe.Pointer(&acc[0]), n*size) {
+			return false
+		}
+	}
+	return true
+}
