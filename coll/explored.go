@@ -29,6 +29,7 @@ type Explorer interface {
 	Dead(pe int) bool                                      // as failure.View.Dead
 	Failure(pe int) (failure.Failure, bool)                // as failure.View.Failure
 	Wait(ctx context.Context, c wait.Cond) (uint64, error) // as wait.Waiter.Wait
+	Processor() uint32                                     // as rma.Processor
 }
 
 // Explored takes part in the accesses of this package, nil: nobody does.
@@ -100,6 +101,13 @@ func exploredWait(w *wait.Waiter, c *wait.Cond, ctx context.Context) (uint64, er
 	}
 	Explored.Point()
 	return Explored.Wait(ctx, *c)
+}
+
+func exploredProcessor() uint32 {
+	if Explored == nil {
+		return rma.Processor()
+	}
+	return Explored.Processor()
 }
 
 func exploredEpoch(v *failure.View) uint64 {

@@ -35,6 +35,7 @@ var Coll = Rules{
 		"atomic.OrUint64":    "exploredOr(",
 		"rma.StoreRelease":   "exploredRelease(",
 		"rma.RingBell":       "exploredRing(",
+		"rma.Processor":      "exploredProcessor(",
 		"ids.Lock":           "exploredLock(&ids.Mutex",
 		"ids.Unlock":         "exploredUnlock(&ids.Mutex",
 		"areas.Lock":         "exploredLock(&areas.Mutex",
@@ -51,6 +52,7 @@ var Coll = Rules{
 	Replace: []Change{
 		{"coll/shared.go", "const pieceBytes = 64 << 10", "const pieceBytes = 4 << 10"},
 		{"coll/shared.go", "/ pieceBytes, 64", "/ pieceBytes, 2"},
+		{"coll/turns.go", "const lingerLooks = 500", "const lingerLooks = 2"},
 	},
 }
 
