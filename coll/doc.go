@@ -40,7 +40,8 @@
 //	call          what members announce before a large collective        call.go
 //	comparison    Compare                                                compare.go
 //	collecting    Collect                                                collect.go
-//	blocks        large exchanges by turns                               gather.go
+//	turn          large exchanges by turns: who moves which block        turns.go
+//	blocks        the same: the moves and steps                          gather.go
 //	reduction     large reductions, and what a dead member left undone   rescue.go
 //	scan          large scans                                            scan.go
 //	area, lease   which team uses a member's area                        area.go

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/goshmem/goshmem/coll"
@@ -284,4 +286,28 @@ func playOneID(r *run) {
 		}
 		return err
 	}
+}
+
+// Processor returns where the member is.
+func (r *run) Processor() uint32 {
+	switch m := r.mine(); {
+	case r.roams:
+		return uint32(r.choices.choose(3, false))
+	case r.on != nil:
+		return r.on[r.index(m)]
+	}
+	return 0
+}
+
+// waiting lists the members that wait, and the errors of those that do not.
+func (r *run) waiting() string {
+	var who []string
+	for i, m := range r.members {
+		if m.asleep && !m.killed {
+			who = append(who, strconv.Itoa(i))
+		} else if m.err != nil {
+			who = append(who, fmt.Sprintf("(%d ended: %v)", i, m.err))
+		}
+	}
+	return strings.Join(who, ", ")
 }

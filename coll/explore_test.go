@@ -51,6 +51,8 @@ type scenario struct {
 	name    string
 	n       int
 	busy    bool     // more PEs than processors: only contributions up to a slot are small
+	on      []uint32 // the members' processors; nil: they are not known
+	roams   bool     // members are on any of two processors, or it is not known on which, each time
 	locked  bool     // membarrier does not work: a bell is read after a locked instruction
 	budgets []budget // all schedules of each are tried
 	dying   int      // deaths that a play adds to the budget
@@ -475,16 +477,6 @@ func (r *run) step() bool {
 	}
 	r.take(false)
 	return true
-}
-
-func (r *run) waiting() string {
-	var who []string
-	for i, m := range r.members {
-		if m.asleep && !m.killed {
-			who = append(who, strconv.Itoa(i))
-		}
-	}
-	return strings.Join(who, ", ")
 }
 
 func (r *run) resume(m *member) {

@@ -32,6 +32,7 @@ type Explorer interface {
 	Failure(pe int) (failure.Failure, bool)                // as failure.View.Failure
 	Wait(ctx context.Context, c wait.Cond) (uint64, error) // as wait.Waiter.Wait
 	Reach() (stranger bool, err error)                     // of an access to the private memory of the other member of two
+	Processor() uint32                                     // as rma.Processor
 }
 
 // Explored takes part in the accesses of this package, nil: nobody does.
@@ -103,6 +104,13 @@ func exploredWait(w *wait.Waiter, c *wait.Cond, ctx context.Context) (uint64, er
 	}
 	Explored.Point()
 	return Explored.Wait(ctx, *c)
+}
+
+func exploredProcessor() uint32 {
+	if Explored == nil {
+		return rma.Processor()
+	}
+	return Explored.Processor()
 }
 
 func exploredEpoch(v *failure.View) uint64 {

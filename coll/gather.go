@@ -2,6 +2,7 @@ package coll
 
 import (
 	"context"
+	"math/bits"
 	"sync/atomic"
 	"unsafe"
 
@@ -14,16 +15,9 @@ import (
 // when these have entered the first step.
 //
 // Where PEs take turns on the processors, that would be two rounds of turns: no member could do
-// anything before all had entered. So no member waits in the first step (blocks):
-//
-//   - Of two members, the one that enters later finds the other, and moves both blocks between them.
-//   - Both may find each other, and move the same bytes twice. To make this rare, each publishes whose
-//     blocks it has.
-//   - What a member that died in between has left undone, the others do for themselves after the
-//     second step.
-
-// mostTurns is how many members have a bit in the word of what they have.
-const mostTurns = 64
+// anything before all had entered. So no member waits in the first step: of two members, the one that
+// enters later finds the other, and both blocks between them can be moved. Turns.go says who moves
+// them.
 
 // How an exchange is made. Members announce it as a part of their call: if they differed in it,
 // blocks would be missing.
@@ -34,17 +28,12 @@ const (
 
 // blocks is an exchange of large data by turns, as one member makes it.
 //
-//   - Writes: whose blocks it has in its own word Part; blocks in its own destination, and its own
-//     block in those of others.
-//   - Reads: all members' sources and words Part.
+//   - Writes: blocks in all members' destinations.
+//   - Reads: all members' sources.
 type blocks[T any] struct {
-	t      *Team
+	turn
 	b      Buffers
-	seq    uint64 // the first step
-	said   uint64 // what all members have to announce for it
-	dst    []T
-	stride int    // elements between the blocks of a source for two members
-	has    uint64 // a bit for each member whose block this member has
+	stride int // elements between the blocks of a source for two members
 }
 
 // FCollect puts the N elements of every member's source one after the other,
@@ -79,7 +68,7 @@ func gatherBlocks[T any](ctx context.Context, t *Team, b Buffers, kind uint64, n
 	}
 	said := t.announceCall(seq, call{kindOf[T](kind, how), uint64(b.N), b.Src, b.Dst})
 	if how == byTurns {
-		x := blocks[T]{t: t, b: b, seq: seq, said: said, dst: dst, stride: stride}
+		x := blocks[T]{turn: turn{Team: t, seq: seq, said: said}, b: b, stride: stride}
 		return x.exchangeByTurns(ctx)
 	}
 	t.enterStep(seq, false)
@@ -122,85 +111,128 @@ func gatherSmall[T any](ctx context.Context, t *Team, b Buffers, size, stride in
 	return nil
 }
 
-// blockOf returns the part of a destination that member i's block goes to.
-func (x *blocks[T]) blockOf(dst []T, i int) []T { return dst[i*x.b.N : (i+1)*x.b.N] }
-
-// sourceOf returns where in the source of member i the block for a reader is.
-func (x *blocks[T]) sourceOf(i, reader int) unsafe.Pointer {
-	return x.t.address(i, x.b.Src+uint64(bytesOf[T](reader*x.stride)))
-}
-
-// takeBlock copies member i's block to this member's destination.
-func (x *blocks[T]) takeBlock(i int) { rma.MoveOut(x.blockOf(x.dst, i), x.sourceOf(i, x.t.me)) }
-
-// exchangeByTurns moves the blocks between this member and all that have entered.
+// exchangeByTurns moves blocks between members that have entered, then waits for the others.
 func (x *blocks[T]) exchangeByTurns(ctx context.Context) error {
-	t := x.t
-	rma.StoreRelease(t.progressOf(t.me), 0) // before others can see this member here
-	atomic.SwapUint64(t.word(t.me), x.seq)  // of two, one sees the other's; it rings nobody, see awaitFirstStep
-	for k := range t.members {
-		i := (t.me + 1 + k) % len(t.members) // itself last
-		if atomic.LoadUint64(t.word(i))&^marks < x.seq {
-			continue // it will find this member
-		}
-		if err := t.checkCallOf(i, x.said); err != nil {
-			return err
-		}
-		x.takeBlock(i)
-		x.has |= 1 << i
-		rma.StoreRelease(t.progressOf(t.me), x.has)
-	}
-	for i := range t.members {
-		if x.has&(1<<i) != 0 {
-			x.giveBlock(i)
-		}
-	}
-	t.enterStep(x.seq+1, false)
-	err := x.awaitFirstStep(ctx)
-	if err == nil {
-		err = t.awaitAll(ctx, x.seq+1)
-	}
-	if err := t.endLastStep(x.seq+1, err); err != nil || t.dead == nil {
+	x.begin()
+	atomic.SwapUint64(x.word(x.me), x.seq) // of two, one finds the other; it rings nobody, see awaitFirstStep
+	if err := x.moveFirst(); err != nil {
 		return err
 	}
-	for i := range t.members {
-		if x.has&(1<<i) == 0 && !t.hasEntered(i, x.seq+1) && t.hasEntered(i, x.seq) {
-			x.takeBlock(i)
+	x.enterStep(x.seq+1, false)
+	err := x.awaitFirstStep(ctx)
+	if err == nil {
+		err = x.awaitAll(ctx, x.seq+1)
+	}
+	if err := x.endLastStep(x.seq+1, err); err != nil || x.dead == nil {
+		return err
+	}
+	return x.rescueBlocks(ctx)
+}
+
+// moveFirst moves what this member has to move in the first step.
+func (x *blocks[T]) moveFirst() error {
+	if err := x.look(); err != nil {
+		return err
+	}
+	if !x.lingers() {
+		x.moveMates()
+		x.takeOthers()
+		return nil
+	}
+	rma.StoreRelease(x.stillOf(x.me), x.seq)
+	x.moveMates()
+	x.takeOthers()
+	for n := 0; n < lingerLooks && x.missing() != 0; n++ {
+		if !x.someCame() {
+			continue
+		}
+		if err := x.look(); err != nil {
+			return err
+		}
+		x.moveMates()
+	}
+	if x.missing() == 0 {
+		return nil // nobody looks at the word any more
+	}
+	atomic.SwapUint64(x.stillOf(x.me), 0)
+	if err := x.look(); err != nil {
+		return err
+	}
+	x.moveMates()
+	return nil
+}
+
+// moveMates moves the blocks of this member's mates that were found, and its own, to all members that were
+// found.
+func (x *blocks[T]) moveMates() {
+	var left [mostTurns]uint64
+	for w := x.mates & x.found; w != 0; w &= w - 1 {
+		j := bits.TrailingZeros64(w)
+		left[j] = x.leftOf(j)
+	}
+	rma.StoreRelease(x.progressOf(x.me), x.found) // after the looks at those of others
+	for w := x.mates & x.found; w != 0; w &= w - 1 {
+		j := bits.TrailingZeros64(w)
+		for to := left[j]; to != 0; to &= to - 1 {
+			x.move(j, bits.TrailingZeros64(to))
 		}
 	}
-	return nil
+}
+
+// takeOthers moves the blocks of members with other homes for this member, of those that were found.
+func (x *blocks[T]) takeOthers() {
+	for w := x.found &^ x.mates; w != 0; w &= w - 1 {
+		if j := bits.TrailingZeros64(w); !x.canLeave(j) {
+			x.move(j, x.me)
+		}
+	}
+}
+
+// move moves the block of one member for another. It does not if the other has given up, and may use its
+// destination for something else. A member that gives up after the look at its mark gets the block all
+// the same; its caller is told so.
+func (x *blocks[T]) move(from, to int) {
+	if to != x.me && atomic.LoadUint64(x.word(to))&marks != 0 {
+		return
+	}
+	dst := elements[T](x.Team, to, x.b.Dst, x.b.N*len(x.members))
+	rma.MoveOut(dst[from*x.b.N:(from+1)*x.b.N], x.address(from, x.b.Src+uint64(bytesOf[T](to*x.stride))))
 }
 
 // awaitFirstStep returns when all members have entered the first step, or with an error if one
 // calls anything else there: that member may never enter the second step. A member that sleeps
 // here is rung when all have entered the second step, for which it has to wait in any case.
 func (x *blocks[T]) awaitFirstStep(ctx context.Context) error {
-	for i := range x.t.members {
-		if x.has&(1<<i) != 0 {
-			continue
-		}
-		v, err := x.t.awaitMember(ctx, i, x.seq)
+	for w := x.missing(); w != 0; w &= w - 1 {
+		i := bits.TrailingZeros64(w)
+		v, err := x.awaitMember(ctx, i, x.seq)
 		if err != nil {
 			return err
 		}
 		if v == 0 {
 			continue // dead short of it
 		}
-		if err := x.t.checkCallOf(i, x.said); err != nil {
+		if err := x.checkCallOf(i, x.said); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// giveBlock puts this member's block into the destination of member i. It does not if member i
-// has the block, or has given up and may use its destination for something else. A member that gives
-// up after the look at its mark gets the block all the same; its caller is told so.
-func (x *blocks[T]) giveBlock(i int) {
-	t := x.t
-	if atomic.LoadUint64(t.progressOf(i))&(1<<t.me) != 0 || atomic.LoadUint64(t.word(i))&marks != 0 {
-		return
+// rescueBlocks takes the blocks of all contributors if a member has not entered the second step: it may
+// have moved none of those that it was to move. All survivors find the same, so all enter the further
+// step, before which no source changes. Nobody but this member writes to its destination by now.
+func (x *blocks[T]) rescueBlocks(ctx context.Context) error {
+	whole := true
+	for i := range x.members {
+		whole = whole && x.hasEntered(i, x.seq+1)
 	}
-	dst := elements[T](t, i, x.b.Dst, x.b.N*len(t.members))
-	rma.MoveOut(x.blockOf(dst, t.me), x.sourceOf(t.me, i))
+	if whole {
+		return nil
+	}
+	for _, i := range x.contributors(x.seq) {
+		x.move(i, x.me)
+	}
+	x.state.Seq++
+	return x.meetLast(ctx, x.state.Seq)
 }

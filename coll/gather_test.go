@@ -43,6 +43,28 @@ func TestExchangeGivenUp(t *testing.T) {
 	})
 }
 
+// If PEs take turns, a member moves no blocks to one that came earlier and calls another exchange.
+func TestExchangeLaterThanOther(t *testing.T) {
+	const n = layout.SlotSize/4 + 1
+	b := coll.Buffers{Dst: layout.HeapOffset, Src: layout.HeapOffset + 1<<20, N: n}
+	nd := newNode(t, 2)
+	gone, over := context.WithCancel(t.Context())
+	over()
+	for _, w := range nd.waiters {
+		w.Crowded = true
+	}
+	mustFinish(t, "Alltoall", func() {
+		first, second := newTeam(t, nd.config(5, 0, []int{0, 1})), newTeam(t, nd.config(5, 1, []int{0, 1}))
+		if err := coll.FCollect[uint32](gone, first, b); !errors.Is(err, context.Canceled) {
+			t.Errorf("the member that gives up: error %v, want %v", err, context.Canceled)
+		}
+		err := coll.Alltoall[uint32](t.Context(), second, b)
+		if other, is := errors.AsType[*coll.OtherError](err); !is || other.Member != 0 {
+			t.Errorf("the late member: error %v, want an OtherError that names member 0", err)
+		}
+	})
+}
+
 // If PEs take turns, the error also names a member that calls another exchange, whether that has
 // as many steps or fewer.
 func TestExchangeOfOther(t *testing.T) {

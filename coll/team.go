@@ -22,6 +22,7 @@ type Team struct {
 	held     heldID       // the hold on its id, if Split or Survivors made the team
 	scratch  scratch      // of ReduceValue
 	peer     peer         // of a team of two members: see direct.go
+	homes    homes        // of exchanges by turns
 	// agreeBroken says that an agreement of this member has failed. Agree returns ErrBroken from
 	// then on.
 	agreeBroken bool
@@ -82,6 +83,7 @@ func New(c Config) (*Team, error) {
 	if t.lineBytes = layout.EntrySize; len(c.Members) > layout.MaxEntries {
 		t.lineBytes = -1
 	}
+	t.homes.of = make([]uint32, len(c.Members))
 	t.state = &t.members[c.Me].Teams[c.ID]
 	t.slotBytes = layout.SlotSize
 	if t.crowded = c.Waiter.Crowded; !t.crowded {

@@ -35,6 +35,7 @@ var Coll = Rules{
 		"atomic.OrUint64":    "exploredOr(",
 		"rma.StoreRelease":   "exploredRelease(",
 		"rma.RingBell":       "exploredRing(",
+		"rma.Processor":      "exploredProcessor(",
 		"ids.Lock":           "exploredLock(&ids.Mutex",
 		"ids.Unlock":         "exploredUnlock(&ids.Mutex",
 		"areas.Lock":         "exploredLock(&areas.Mutex",
@@ -57,6 +58,7 @@ var Coll = Rules{
 		{"coll/direct.go", "directReduce    = 16 << 10", "directReduce    = 9 << 10"},
 		{"coll/direct.go", "directPart  = 256 << 10", "directPart  = 4 << 10"},
 		{"coll/direct.go", "directBlock = 16 << 10", "directBlock = 4 << 10"},
+		{"coll/turns.go", "const lingerLooks = 500", "const lingerLooks = 2"},
 	},
 }
 

@@ -111,9 +111,17 @@
 // Team.Part: how much of its part of a large reduction the owner has done, for the members
 // that finish it after the owner's death; until then no member reads it. Stores in program
 // order are enough: a process is killed between two instructions, so memory holds all its
-// stores up to one of them. In a large exchange the word has one bit for each member whose
-// block the owner has. Members that give the owner their block load it; if they miss a bit,
-// they give the block twice.
+// stores up to one of them. In a large exchange by turns the word has one bit for each member
+// that the owner has found there: whose blocks it moves. Other members load it; if they miss
+// a bit, they move blocks twice.
+//
+// Team.Home: the owner stores half n%2 (release) before it enters exchange by turns number n of
+// the team, for exchange n+1. All members read it there. The owner stores that half again in exchange
+// n+2, which it enters when all living members are through with n+1.
+//
+// Team.Still: the owner stores the step (release), looks for members that enter it, stores 0
+// (sequentially consistent) and looks once more. A member that enters the step and then loads
+// the word finds 0, or the owner finds the member.
 //
 // Votes[t][seq%2]: the owner's vote in agreement seq of team t. Flags and Epoch are written
 // before Seq and read after it; Seq is sequentially consistent and has the marks of arrival
@@ -321,7 +329,7 @@ const (
 	Magic = 0x4d454d48534f47 // "GOSHMEM", little endian
 	// FailureMagic begins a failure page.
 	FailureMagic = 0x4c494146534f47 // "GOSFAIL", little endian
-	Version      = 17
+	Version      = 18
 
 	MaxRegions = 8
 	MaxTeams   = 64
@@ -407,11 +415,12 @@ const (
 // Team is a PE's state of one of its teams.
 type Team struct {
 	Seq   uint64    // sequence number of the latest collective entered
-	Part  uint64    // what is done of a part of a large reduction: board.Logged or board.Pushed of a piece; or whose blocks of a large exchange it has, a bit each
+	Part  uint64    // what is done of a part of a large reduction: board.Logged or board.Pushed of a piece; or whom it has found in a large exchange by turns, a bit each
 	Used  uint64    // 0: the id is free here; otherwise the sequence number at which the group began that has it, and TeamReleased
 	Offer uint64    // what survivors of the team tell each other about the one that they make
 	Call  [2]uint64 // which large collective it has called last, and before, with what
-	_     [16]byte
+	Home  uint64    // on which processors it entered its latest exchange by turns and the one before, 32 bits each
+	Still uint64    // the step of such an exchange in which it still looks for members that enter
 }
 
 // Entry is a member's arrival word and its contributions to small steps, alone on a
