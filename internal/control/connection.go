@@ -148,7 +148,8 @@ func (m *meter) setDeadline(set func(time.Time) error, t time.Time) error {
 	return err
 }
 
-// Read reads within the limits.
+// Read reads within the limits. The time for it is made of two deadlines: when this process was stopped or had no processor, so
+// that one has passed, it still takes what has come meanwhile.
 func (m *meter) Read(b []byte) (int, error) {
 	budget := m.budget.Load()
 	if budget == 0 {
@@ -157,17 +158,24 @@ func (m *meter) Read(b []byte) (int, error) {
 	if budget > 0 {
 		b = b[:min(int64(len(b)), budget)]
 	}
-	if _, err := m.limit(m.SetReadDeadline, 1); err != nil {
-		return 0, err
-	}
-	n, err := m.Conn.Read(b)
-	if n > 0 {
-		m.heard.Store(max(1, int64(time.Since(m.began))))
-		if budget > 0 {
-			m.budget.CompareAndSwap(budget, budget-int64(n)) // begin may have lifted the limit
+	const parts = 2
+	for part := 1; ; part++ {
+		s, err := m.limit(m.SetReadDeadline, parts)
+		if err != nil {
+			return 0, err
+		}
+		n, err := m.Conn.Read(b)
+		if n > 0 {
+			m.heard.Store(max(1, int64(time.Since(m.began))))
+			if budget > 0 {
+				m.budget.CompareAndSwap(budget, budget-int64(n)) // begin may have lifted the limit
+			}
+			return n, err
+		}
+		if part == parts || !errors.Is(err, os.ErrDeadlineExceeded) || s == 0 && m.silence.Load() == 0 { // resume may have set the deadline
+			return n, err
 		}
 	}
-	return n, err
 }
 
 // limit sets the deadline of a read or write from the silence that is allowed, if any is: a part of it. A silence that
