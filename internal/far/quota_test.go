@@ -401,7 +401,7 @@ func TestWatchedSlotIsTaken(t *testing.T) {
 	r.mu.Lock()
 	answer(0)
 	r.harvest()
-	for r.slotQuota.may(1) {
+	for r.quotas.slots.may(1) {
 		claimed = append(claimed, r.takeSlot(r.target(2), false))
 	}
 	r.mu.Unlock()
@@ -433,7 +433,7 @@ func TestTransfersShare(t *testing.T) {
 		ends <- err
 	}
 	go get()
-	for r.pieceQuota.may(1) && ctx.Err() == nil { // until it has all pieces that the node can have
+	for r.quotas.pieces.may(1) && ctx.Err() == nil { // until it has all pieces that the node can have
 		runtime.Gosched()
 	}
 	for range cap(ends) - 1 {
