@@ -417,7 +417,6 @@ func TestWatchedSlotIsTaken(t *testing.T) {
 // none.
 func TestTransfersShare(t *testing.T) {
 	r := newRig(t, 2, 1)
-	r.sleepSoundly()
 	want := r.prepare(1)
 	ctx, cancel := limit(t)
 	defer cancel()
