@@ -53,25 +53,11 @@ type slotWaits struct {
 	all   int32    // the sum of of
 }
 
-// may says whether a request to a node may have a slot now, and whether a piece comes with it.
-func (p *Port) may(node int, wantsPiece bool) (piece, ok bool) {
-	switch {
-	case !p.slotQuota.may(node):
-		return false, false
-	case !wantsPiece:
-		return false, true
-	case p.pieceQuota.may(node):
-		return true, true
-	default:
-		return false, !p.pieceQuota.holds(node)
-	}
-}
-
 // mayTake is may after a harvest if need be. The Port is locked.
 func (p *Port) mayTake(node int, wantsPiece bool) (piece, ok bool) {
-	if piece, ok = p.may(node, wantsPiece); !ok {
+	if piece, ok = p.quotas.may(node, wantsPiece); !ok {
 		p.harvest()
-		piece, ok = p.may(node, wantsPiece)
+		piece, ok = p.quotas.may(node, wantsPiece)
 	}
 	return piece, ok
 }
@@ -83,7 +69,8 @@ func (p *Port) claim(ctx context.Context, to target, wantsPiece bool) (k int, er
 		if k, ok := p.claimNow(to, wantsPiece); ok {
 			return k, nil
 		}
-		if err := p.awaitSlot(ctx, to, wantsPiece); err != nil {
+		s := &slotWait{p: p, to: to, wantsPiece: wantsPiece, epoch: p.waiter.Epoch()}
+		if err := s.wait(ctx); err != nil {
 			return 0, err
 		}
 	}
@@ -120,11 +107,11 @@ func (p *Port) takeSlot(to target, piece bool) int {
 	p.freeSlots = p.freeSlots[:len(p.freeSlots)-1]
 	s := &p.slots[k]
 	*s = slot{node: int32(to.node), waiters: 1, piece: -1, used: true}
-	p.slotQuota.take(to.node)
+	p.quotas.slots.take(to.node)
 	if piece {
 		s.piece = int8(bits.TrailingZeros32(p.pieces))
 		p.pieces &^= 1 << s.piece
-		p.pieceQuota.take(to.node)
+		p.quotas.pieces.take(to.node)
 	}
 	rma.StoreRelease(&p.wire.Slots[k].Seq, 0)
 	return k
@@ -152,7 +139,7 @@ func (s *slotWait) Poll() wait.Look {
 			return wait.Over
 		}
 	}
-	if _, ok := p.may(s.to.node, s.wantsPiece); ok {
+	if _, ok := p.quotas.may(s.to.node, s.wantsPiece); ok {
 		return wait.Over
 	}
 	if died || s.isStale() {
@@ -200,15 +187,15 @@ func (s *slotWait) look() bool {
 // Awaits returns the number plus 1 of the PE that the wait is for.
 func (s *slotWait) Awaits() int { return int(s.to.pe) + 1 }
 
-// awaitSlot waits until a request to the target may have a slot, or the target is dead. Others may be faster: the caller
-// looks again.
-func (p *Port) awaitSlot(ctx context.Context, to target, wantsPiece bool) error {
-	s := &slotWait{p: p, to: to, wantsPiece: wantsPiece, epoch: p.waiter.Epoch()}
-	if err := p.deaths.gone(to); err != nil {
+// wait waits until a request to the target may have a slot, or the target is dead. Others may be faster: the caller looks
+// again.
+func (s *slotWait) wait(ctx context.Context) error {
+	p, node := s.p, s.to.node
+	if err := p.deaths.gone(s.to); err != nil {
 		return err
 	}
 	p.mu.Lock()
-	p.waits.of[to.node]++
+	p.waits.of[node]++
 	p.waits.all++
 	ok := s.look()
 	p.mu.Unlock()
@@ -217,7 +204,7 @@ func (p *Port) awaitSlot(ctx context.Context, to target, wantsPiece bool) error 
 		err = p.waiter.WaitPoll(s, ctx)
 	}
 	p.mu.Lock()
-	p.waits.of[to.node]--
+	p.waits.of[node]--
 	p.waits.all--
 	p.mu.Unlock()
 	if err != nil {

@@ -276,11 +276,11 @@ func (r *rig) wantAllFree() {
 		r.harvest()
 		r.pool.sweep()
 		slots, pieces, blocks, pendings := len(r.freeSlots), r.pieces, len(r.pool.free), r.pendings
-		held := slices.Max(r.slotQuota.held) + slices.Max(r.pieceQuota.held)
+		held := slices.Max(r.quotas.slots.held) + slices.Max(r.quotas.pieces.held)
 		r.mu.Unlock()
 		if slots == layout.WireSlots && pieces == 1<<layout.WirePieces-1 && blocks == layout.WireBlocks && pendings == 0 {
-			if held > 0 || r.slotQuota.free != layout.WireSlots || r.pieceQuota.free != layout.WirePieces || r.waits.all != 0 {
-				r.t.Errorf("all is free, and the quotas are %v and %v, with %d waits", r.slotQuota, r.pieceQuota, r.waits.all)
+			if held > 0 || r.quotas.slots.free != layout.WireSlots || r.quotas.pieces.free != layout.WirePieces || r.waits.all != 0 {
+				r.t.Errorf("all is free, and the quotas are %v and %v, with %d waits", r.quotas.slots, r.quotas.pieces, r.waits.all)
 			}
 			return
 		}

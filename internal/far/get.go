@@ -144,7 +144,7 @@ func (x *transfer) fits(k int) int {
 	if x.direct {
 		return x.most
 	}
-	return x.p.roomSize(k) / x.unit
+	return x.p.slots[k].roomSize() / x.unit
 }
 
 // part is a request under way: units at to at+n-1.

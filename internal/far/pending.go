@@ -39,7 +39,7 @@ func (p *Port) StartGet(ctx context.Context, t *Touched, pe layout.PE, off uint6
 		}
 		part, to := slot{n: min(record.MaxGet, n-at)}, heap+uint64(at)
 		if !direct {
-			part.n, part.dst = min(p.roomSize(k), n-at), unsafe.Add(dst, at)
+			part.n, part.dst = min(p.slots[k].roomSize(), n-at), unsafe.Add(dst, at)
 			_, to = p.room(k)
 		}
 		s, body, err := p.begin(ctx, g.to, record.SizeGet)

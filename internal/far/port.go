@@ -62,14 +62,13 @@ type Port struct {
 	deaths  deaths
 	pool    pool
 
-	slots      [layout.WireSlots]slot
-	freeSlots  []uint16
-	pieces     uint32 // bit i: piece i is free
-	slotQuota  quota
-	pieceQuota quota
-	waits      slotWaits
-	pendings   int             // slots that have a Pending
-	express    *expressSockets // nil: there are none
+	slots     [layout.WireSlots]slot
+	freeSlots []uint16
+	pieces    uint32 // bit i: piece i is free
+	quotas    quotas
+	waits     slotWaits
+	pendings  int             // slots that have a Pending
+	express   *expressSockets // nil: there are none
 }
 
 // New returns a Port. If an earlier Port of this process has used the region, the new one goes on where that one
@@ -90,7 +89,7 @@ func New(c Config) (*Port, error) {
 		class, node := i/c.Nodes, i%c.Nodes
 		p.streams[i] = stream{done: &c.Wire.Done[class][node], class: uint32(class), node: int32(node), peer: -1}
 	}
-	p.slotQuota, p.pieceQuota = newQuota(layout.WireSlots, c.Nodes, reserveSlots), newQuota(layout.WirePieces, c.Nodes, 0)
+	p.quotas.slots, p.quotas.pieces = newQuota(layout.WireSlots, c.Nodes, reserveSlots), newQuota(layout.WirePieces, c.Nodes, 0)
 	p.waits = slotWaits{freed: make([]uint32, c.Nodes), of: make([]int32, c.Nodes)}
 	p.deaths = deaths{c.Waiter.Epoch, c.Dead, c.Lost}
 	p.pool.wire, p.pool.deaths = c.Wire, &p.deaths

@@ -71,3 +71,20 @@ func (q *quota) give(node int) {
 	}
 	rma.StoreRelease32(&q.free, q.free+1)
 }
+
+// quotas are those of slots and of pieces.
+type quotas struct{ slots, pieces quota }
+
+// may says whether a request to a node may have a slot now, and whether a piece comes with it.
+func (q *quotas) may(node int, wantsPiece bool) (piece, ok bool) {
+	switch {
+	case !q.slots.may(node):
+		return false, false
+	case !wantsPiece:
+		return false, true
+	case q.pieces.may(node):
+		return true, true
+	default:
+		return false, !q.pieces.holds(node)
+	}
+}

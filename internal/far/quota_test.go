@@ -8,12 +8,14 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/internal/agent/record"
 	"github.com/goshmem/goshmem/internal/wait"
+	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -326,31 +328,117 @@ func TestSlotWaitsEnd(t *testing.T) {
 	r.wantAllFree()
 }
 
+// fill claims all slots that a node can have, and returns them.
+func (r *rig) fill(node int) (all []int) {
+	for {
+		k, ok := r.claimNow(target{layout.PE(node * r.near), node, 0}, false)
+		if !ok {
+			return all
+		}
+		all = append(all, k)
+	}
+}
+
+// awaitSlotOf claims a slot of a node that can have none now. What it returns has the end of the wait.
+func (r *rig) awaitSlotOf(ctx context.Context, node int) <-chan error {
+	ended := make(chan error, 1)
+	go func() {
+		k, err := r.claim(ctx, target{layout.PE(node * r.near), node, 0}, false)
+		if err == nil {
+			r.leave(k)
+		}
+		ended <- err
+	}()
+	r.awaitWaiters(ctx, node, 1)
+	r.awaitAsleep(ctx)
+	return ended
+}
+
+// A wait for a slot is woken by a goroutine that leaves one of its node, and if its node has none, by one that leaves any.
+func TestLeavingWakes(t *testing.T) {
+	r := newRig(t, reserveSlots+20, 1)
+	r.sleepSoundly()
+	ctx, cancel := limit(t)
+	defer cancel()
+	const waiter = reserveSlots + 19
+	all := r.fill(waiter)
+	ended := r.awaitSlotOf(ctx, waiter)
+	r.leave(all[0])
+	must(t, <-ended)
+	for _, k := range all[1:] {
+		r.leave(k)
+	}
+	all = nil
+	for node := 1; len(r.freeSlots) > 0; node++ {
+		all = append(all, r.fill(node)...)
+	}
+	ended = r.awaitSlotOf(ctx, waiter)
+	r.leave(all[len(all)-1])
+	must(t, <-ended)
+	for _, k := range all[:len(all)-1] {
+		r.leave(k)
+	}
+	r.wantAllFree()
+}
+
+// A wait watches the oldest request of its node. When another goroutine has taken its answer, and its slot has gone to another
+// node, the wait watches the next one.
+func TestWatchedSlotIsTaken(t *testing.T) {
+	r := newRig(t, 3, 1)
+	r.sleepSoundly()
+	r.stop(1, true)
+	ctx, cancel := limit(t)
+	defer cancel()
+	var pendings []*Pending
+	for range 2 {
+		g, err := r.StartFetch(ctx, nil, 1, layout.HeapOffset, record.AtomicAdd, 8, 1, 0)
+		must(t, err)
+		pendings = append(pendings, g)
+	}
+	claimed := r.fill(1)
+	ended := r.awaitSlotOf(ctx, 1)
+	answer := func(i int) { atomic.StoreUint64(&r.wire.Slots[pendings[i].slot].Seq, uint64(i)+1) } // as the agent does
+	r.mu.Lock()
+	answer(0)
+	r.harvest()
+	for r.quotas.slots.may(1) {
+		claimed = append(claimed, r.takeSlot(r.target(2), false))
+	}
+	r.mu.Unlock()
+	answer(1)
+	rma.RingBell(&r.own.Control(0).Bell)
+	must(t, <-ended)
+	for _, k := range claimed {
+		r.leave(k)
+	}
+}
+
 // Transfers that together want more pieces than their node can have end. One that has some gives way to those that have
 // none.
 func TestTransfersShare(t *testing.T) {
 	r := newRig(t, 2, 1)
-	r.sleepSoundly()
 	want := r.prepare(1)
 	ctx, cancel := limit(t)
 	defer cancel()
 	r.stop(1, true)
 	ends := make(chan error, 3)
 	n := len(want)
-	for range cap(ends) {
-		go func() {
-			b := make([]byte, n)
-			err := r.Get(ctx, nil, 1, layout.HeapOffset, at(b), n)
-			if err == nil && !bytes.Equal(b, want[:n]) {
-				err = errors.New("wrong data")
-			}
-			ends <- err
-		}()
+	get := func() {
+		b := make([]byte, n)
+		err := r.Get(ctx, nil, 1, layout.HeapOffset, at(b), n)
+		if err == nil && !bytes.Equal(b, want[:n]) {
+			err = errors.New("wrong data")
+		}
+		ends <- err
 	}
-	r.awaitWaiters(ctx, 1, cap(ends)-1) // one has all pieces of the node
-	if n := r.pieceQuota.held[1]; n != layout.WirePieces/2 {
-		t.Errorf("the node has %d pieces, want %d", n, layout.WirePieces/2)
+	go get()
+	for r.quotas.pieces.may(1) && ctx.Err() == nil { // until it has all pieces that the node can have
+		runtime.Gosched()
 	}
+	for range cap(ends) - 1 {
+		go get()
+	}
+	r.awaitWaiters(ctx, 1, cap(ends)-1)
 	if k, ok := r.claimMore(r.target(1), false); ok {
 		r.leave(k)
 		t.Error("a transfer gets a second slot while others wait for their first one")

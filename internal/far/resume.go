@@ -50,9 +50,9 @@ func (p *Port) resume() error {
 			p.freeSlots = append(p.freeSlots, uint16(k))
 			continue
 		}
-		p.slotQuota.take(int(s.node))
+		p.quotas.slots.take(int(s.node))
 		if s.piece >= 0 {
-			p.pieceQuota.take(int(s.node))
+			p.quotas.pieces.take(int(s.node))
 		}
 	}
 	return nil

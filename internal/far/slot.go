@@ -44,14 +44,14 @@ func (p *Port) leaveLocked(k int) {
 // freeSlot makes a slot and its piece free, and wakes the goroutines that it may be for.
 func (p *Port) freeSlot(k int) {
 	s := &p.slots[k]
-	node, last := int(s.node), p.slotQuota.free == 0
+	node, last := int(s.node), p.quotas.slots.free == 0
 	if s.piece >= 0 {
 		p.pieces |= 1 << s.piece
-		p.pieceQuota.give(node)
+		p.quotas.pieces.give(node)
 	}
 	p.slots[k] = slot{}
 	p.freeSlots = append(p.freeSlots, uint16(k)) // never grows beyond its capacity, the number of slots
-	p.slotQuota.give(node)
+	p.quotas.slots.give(node)
 	w := &p.waits
 	rma.StoreRelease32(&w.freed[node], w.freed[node]+1)
 	if w.of[node] > 0 || last && w.all > 0 {
@@ -92,8 +92,8 @@ func (p *Port) room(k int) (at unsafe.Pointer, off uint64) {
 }
 
 // roomSize returns how many bytes of data fit into what room returns.
-func (p *Port) roomSize(k int) int {
-	if p.slots[k].piece >= 0 {
+func (s *slot) roomSize() int {
+	if s.piece >= 0 {
 		return layout.WirePiece
 	}
 	return layout.WireRoom

@@ -147,6 +147,7 @@ type parser struct {
 	done     int              // bytes of the body that have come
 	body     []byte           // room for a body of records that comes in pieces; made at the first one
 	ofSender bool             // who sends the frames
+	out      piece            // of each, while it calls its function; a variable of its own would be allocated
 }
 
 // piece is a frame without a body, a whole body of records, or a part of the data of an answer.
@@ -159,6 +160,19 @@ type piece struct {
 
 // reset forgets a frame under assembly, for a new connection.
 func (p *parser) reset() { p.have, p.done = 0, 0 }
+
+// each calls handle with each piece of data, until handle returns an error or a frame is wrong. What is left of data is kept.
+func (p *parser) each(data []byte, handle func(*piece) error) (err error) {
+	for ok := true; ; {
+		if data, p.out, ok, err = p.next(data); err == nil && ok {
+			err = handle(&p.out)
+		}
+		if err != nil || !ok {
+			p.out = piece{}
+			return err
+		}
+	}
+}
 
 // next takes the next piece from data and returns the rest. It returns false if there is none; then it has
 // kept all of data.

@@ -75,26 +75,22 @@ func collect(ofSender bool, data []byte, cut func(left int) int) (frames []strin
 	var body []byte
 	for len(data) > 0 {
 		n := min(max(cut(len(data)), 1), len(data))
-		for rest := data[:n]; ; {
-			next, out, ok, err := p.next(rest)
-			if err != nil {
-				return frames, err
-			}
-			if !ok {
-				break
-			}
+		err := p.each(data[:n], func(out *piece) error {
 			if out.at != len(body) {
-				return frames, fmt.Errorf("a piece at %d after %d bytes", out.at, len(body))
+				return fmt.Errorf("a piece at %d after %d bytes", out.at, len(body))
 			}
 			body = append(body, out.body...)
 			if out.whole {
 				if len(body) != int(out.Bytes) {
-					return frames, fmt.Errorf("body of %d bytes, want %d", len(body), out.Bytes)
+					return fmt.Errorf("body of %d bytes, want %d", len(body), out.Bytes)
 				}
 				frames = append(frames, fmt.Sprintf("%+v %x", *out.Header, body))
 				body = body[:0]
 			}
-			rest = next
+			return nil
+		})
+		if err != nil {
+			return frames, err
 		}
 		data = data[n:]
 	}

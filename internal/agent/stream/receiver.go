@@ -104,21 +104,12 @@ func (r *Receiver) Received(node int, generation uint32, data []byte, x Executor
 	if generation != n.generation || n.state < greeting || n.state > running {
 		return nil
 	}
-	for {
-		rest, p, ok, err := n.parser.next(data)
-		if err == nil && ok {
-			err = r.handle(node, &p, x)
-		}
-		if err != nil {
-			n.state = failed
-			n.turns.clear()
-			return fmt.Errorf("node %d: %w", node, err)
-		}
-		if !ok {
-			return nil
-		}
-		data = rest
+	if err := n.parser.each(data, func(p *piece) error { return r.handle(node, p, x) }); err != nil {
+		n.state = failed
+		n.turns.clear()
+		return fmt.Errorf("node %d: %w", node, err)
 	}
+	return nil
 }
 
 // handle handles a frame.

@@ -25,21 +25,12 @@ func (s *Sender) Received(node int, generation uint32, data []byte, sink Sink) e
 	if !n.opened || generation != n.generation || n.state < greeting || n.state > running {
 		return nil
 	}
-	for {
-		rest, p, ok, err := n.parser.next(data)
-		if err == nil && ok {
-			err = s.handle(node, &p, sink)
-		}
-		if err != nil {
-			n.state = failed
-			n.turns.clear()
-			return fmt.Errorf("node %d: %w", node, err)
-		}
-		if !ok {
-			return nil
-		}
-		data = rest
+	if err := n.parser.each(data, func(p *piece) error { return s.handle(node, p, sink) }); err != nil {
+		n.state = failed
+		n.turns.clear()
+		return fmt.Errorf("node %d: %w", node, err)
 	}
+	return nil
 }
 
 // handle handles a piece.
