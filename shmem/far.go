@@ -76,7 +76,7 @@ func (c *Ctx) putFar(tag, off uint64, src unsafe.Pointer, n uint64, pe int) bool
 		return false
 	}
 	*c.mark = 1
-	return c.h.far.TryPut(&c.shared.touched, c.shared.team.group.pe(pe), off, src, int(n))
+	return far.TryPut(c.h.far, &c.shared.touched, c.shared.team.group.pe(pe), off, src, int(n))
 }
 
 // blocks returns the stride of a strided operation, with the length of its blocks.

@@ -44,7 +44,7 @@ func (p *Port) Put(ctx context.Context, t *Touched, pe layout.PE, off uint64, sr
 
 // TryPut is Put for the frequent case: a put to the PE of the operation before, for which the open block has room. It returns
 // false in all other cases, and has done nothing then. The caller has checked that n is more than 0.
-func (p *Port) TryPut(t *Touched, pe layout.PE, off uint64, src unsafe.Pointer, n int) bool {
+func TryPut(p *Port, t *Touched, pe layout.PE, off uint64, src unsafe.Pointer, n int) bool {
 	p.mu.Lock()
 	s := &p.streams[p.recent.node]
 	if p.recent.pe != pe || s.open == nil || layout.WireBody-int(s.fill) < record.SizePut(n) {

@@ -32,7 +32,7 @@ func TestQuietOfNothing(t *testing.T) {
 		if err := r.Put(ctx, &touched, 1, layout.HeapOffset, unsafe.Pointer(&v), 8); err != nil {
 			t.Fatal(err)
 		}
-		if !r.TryPut(&touched, 1, layout.HeapOffset, unsafe.Pointer(&v), 8) {
+		if !TryPut(r.Port, &touched, 1, layout.HeapOffset, unsafe.Pointer(&v), 8) {
 			t.Error("TryPut refuses a put to the PE of the put before")
 		}
 		if touched.many != 1 {

@@ -14,7 +14,7 @@ func TestTryPut(t *testing.T) {
 	var touched Touched
 	data := [4]uint64{1, 2, 3, 4}
 	try := func(pe layout.PE, off uint64, n int) bool {
-		return r.TryPut(&touched, pe, layout.HeapOffset+off, unsafe.Pointer(&data), n)
+		return TryPut(r.Port, &touched, pe, layout.HeapOffset+off, unsafe.Pointer(&data), n)
 	}
 	if try(2, 0, 8) || !touched.IsEmpty() {
 		t.Error("TryPut goes before the first operation")

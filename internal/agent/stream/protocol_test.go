@@ -27,9 +27,6 @@ func (j *journal) Execute(s Source, r *record.Record) (record.Status, uint64) {
 	return j.status, 77
 }
 
-// PutWords implements Executor: each record is noted by Execute.
-func (j *journal) PutWords(Source, []byte, int) int { return 0 }
-
 // Done implements Sink.
 func (j *journal) Done(local layout.Local, class, node int, count uint64) {
 	j.note("done %d.%d.%d: %d", node, local, class, count)
