@@ -14,6 +14,9 @@ import (
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
+// TestMain adds the flag -pes, which says by which command ranks are started.
+func TestMain(m *testing.M) { shmemtest.Main(m) }
+
 // rankCounts are the job sizes that the tests use.
 var rankCounts = []int{1, 2, 3, 5, 8}
 

@@ -46,6 +46,9 @@ type nodeList []int
 // cyclic is the value of the flag -cyclic.
 var cyclic bool
 
+// command is the value of the flag -pes.
+var command string
+
 // defaultNodes is on how many nodes jobs run without the option Nodes.
 var defaultNodes = nodeList{1}
 
@@ -56,6 +59,11 @@ var defaultNodes = nodeList{1}
 // It adds the flag -nodes to those of the test program. "go test -nodes 1,2,4" runs each job on one node, then on two,
 // then on four, unless the test says by the option Nodes where its job runs. With "-cyclic", PEs go round the nodes, so those of a
 // node do not have consecutive numbers.
+//
+// With "-pes", PEs are another build of the test program. So jobs run on another processor than the launcher, by an emulator:
+//
+//	GOARCH=arm64 go test -c -o arm64.test
+//	go test -pes 'qemu-aarch64-static arm64.test'
 func Main(m *testing.M) {
 	args := os.Args[1:]
 	switch {
@@ -69,6 +77,7 @@ func Main(m *testing.M) {
 		_ = os.Setenv(raceVar, raceOptions) // for daemons; an error would make their ends slower
 	}
 	flag.Var(&defaultNodes, "nodes", "run jobs on these `numbers` of emulated nodes, one after the other: 1,2,4")
+	flag.StringVar(&command, "pes", "", "start PEs by this `command`, words with blanks between, in place of the test program")
 	flag.BoolVar(&cyclic, "cyclic", false, "have PEs go round the nodes, as with oshrun --map-by node")
 	os.Exit(m.Run()) //nolint:forbidigo // as TestMain does
 }

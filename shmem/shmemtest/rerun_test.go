@@ -44,3 +44,26 @@ func TestShort(t *testing.T) {
 		t.Errorf("%v: %s", err, out)
 	}
 }
+
+// TestPEs reruns itself with -pes, whose command must start the PEs.
+func TestPEs(t *testing.T) {
+	const rerunKey, peKey = "SHMEMTEST_PES", "SHMEMTEST_PE"
+	isRerun := os.Getenv(rerunKey) != ""
+	shmemtest.Run(t, 2, func(t *testing.T, _ *shmem.World) {
+		if got := os.Getenv(peKey) != ""; got != isRerun {
+			t.Errorf("the command of -pes has started a PE: %t, want %t", got, isRerun)
+		}
+	})
+	if isRerun {
+		return
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestPEs$", "-test.count=1", "-pes=env "+peKey+"=1 "+self)
+	cmd.Env = append(os.Environ(), rerunKey+"=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -219,11 +219,15 @@ func runJob(t *testing.T, npes int, call string, opts []Option) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.app.Program = self
-	o.app.Args = []string{
-		"-test.run=" + exactPattern(t.Name()), "-test.count=1",
-		"-test.timeout=" + (o.launch.Timeout + 10*time.Second).String(),
+	words := []string{self}
+	if given := strings.Fields(command); len(given) > 0 {
+		words = given
 	}
+	o.app.Program = words[0]
+	o.app.Args = append(words[1:],
+		"-test.run="+exactPattern(t.Name()), "-test.count=1",
+		"-test.timeout="+(o.launch.Timeout+10*time.Second).String(),
+	)
 	if testing.Verbose() {
 		o.app.Args = append(o.app.Args, "-test.v")
 	}
