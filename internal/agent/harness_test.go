@@ -126,8 +126,8 @@ func (n *testNode) prepare(t *testing.T, nodes int) {
 		w := wait.NewWaiter(&n.segments.Control(i).Bell, wait.PolicyFor(nodes*nearPEs+nodes, runtime.NumCPU()))
 		p, err := far.New(far.Config{
 			Wire: n.segments.Wire(i), Base: n.segments.Segment(i), Size: n.segments.Size(), Agent: &n.page.Bell, Event: n.event,
-			Operations: &n.page.Traffic[i].Operations,
-			Waiter:     w, Nodes: nodes, Line: n.newLine(t, i), PE: layout.PE(n.index*nearPEs + int(i)), Incarnation: 1, Home: func(pe layout.PE) (int, layout.Local) { return int(pe) / nearPEs, layout.Local(pe) % nearPEs },
+			Operations: &n.page.Traffic[i].Operations, Express: &n.page.Traffic[i].Express,
+			Waiter: w, Nodes: nodes, Line: n.newLine(t, i), PE: layout.PE(n.index*nearPEs + int(i)), Incarnation: 1, Home: func(pe layout.PE) (int, layout.Local) { return int(pe) / nearPEs, layout.Local(pe) % nearPEs },
 			Dead: func(pe layout.PE) error {
 				if n.deaths[pe].Load() {
 					return errors.New("dead by the test's word")

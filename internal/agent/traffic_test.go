@@ -9,9 +9,17 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// traffic returns the counts of the node's agent, and of its PE 0.
+// traffic returns the counts of the node's agent and of its PE 0, both with what went by express sockets of the node's PEs, as the
+// daemon adds them.
 func (n *testNode) traffic() (agent layout.AgentTraffic, pe layout.Traffic) {
 	n.do(func(*Agent) { agent, pe = n.page.Carried, n.page.Traffic[0] })
+	for i := range nearPEs {
+		past := n.page.Traffic[i].Express
+		agent.Sent += past.Sent
+		agent.Received += past.Received
+	}
+	pe.Sent += pe.Express.Sent
+	pe.Received += pe.Express.Received
 	return agent, pe
 }
 

@@ -128,7 +128,10 @@ func (h *homes) home(pe layout.PE) (node int, local layout.Local) {
 
 // pes returns the PEs of a node, ascending.
 func (h *homes) pes(node int) iter.Seq[layout.PE] {
-	part := h.parts[node]
+	var part layout.NodePart
+	if node < len(h.parts) { // the nodes behind have none
+		part = h.parts[node]
+	}
 	return func(yield func(layout.PE) bool) {
 		for i := part.First; i < part.First+part.Count; i++ {
 			pe := layout.PE(i)
