@@ -98,7 +98,7 @@ func (p *Port) resumeBlock(i int) (keep bool, err error) {
 			return false, err
 		}
 		if number >= executed && r.Op.Answers() && r.Slot() < layout.WireSlots {
-			p.slots[r.Slot()] = slot{number: number, node: s.node, piece: p.pieceAt(r.To()), used: true, sent: true}
+			p.slots[r.Slot()] = slot{number: number, node: s.node, piece: pieceAt(p, r.To()), used: true, sent: true}
 		}
 	}
 	if number <= executed && p.pool.idle(uint16(i)) {
@@ -108,8 +108,8 @@ func (p *Port) resumeBlock(i int) (keep bool, err error) {
 	return true, nil
 }
 
-// pieceAt takes the piece at an offset of the segment, if it is one.
-func (p *Port) pieceAt(off uint64) int8 {
+// pieceAt takes a Port's piece at an offset of the segment, if it is one.
+func pieceAt(p *Port, off uint64) int8 {
 	for i := range p.wire.Pieces {
 		if p.segment.offset(unsafe.Pointer(&p.wire.Pieces[i])) == off {
 			p.pieces &^= 1 << i
