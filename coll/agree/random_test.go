@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 // configs returns all configurations for n members.
@@ -40,14 +42,14 @@ func nameOf(c Config) string {
 // TestRandomSchedules runs every configuration under schedules with many deaths.
 func TestRandomSchedules(t *testing.T) {
 	t.Parallel()
-	trials := uint64(4000)
+	trials := testenv.Rounds(4000)
 	if testing.Short() {
-		trials = 500
+		trials = testenv.Rounds(500)
 	}
 	for i, c := range configs(1, 0) {
 		t.Run(nameOf(c), func(t *testing.T) {
 			t.Parallel()
-			for seed := range trials {
+			for seed := range uint64(trials) {
 				trial(t, func(verbose bool) *world { return randomWorld(c, seed, uint64(i), verbose) })
 			}
 		})

@@ -6,6 +6,8 @@ import (
 	"math/bits"
 	"strings"
 	"testing"
+
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 // explorer visits every state of a model once.
@@ -133,6 +135,9 @@ func TestExplore(t *testing.T) {
 			if testing.Short() && s.n > 3 {
 				t.Skip("takes seconds")
 			}
+			if s.n > 2 {
+				testenv.SkipSerial(t)
+			}
 			x := explore(&model{correctRules(), s.n, s.prog}, s.deaths)
 			t.Logf("%d states, %d ends", len(x.seen), x.ends)
 			if x.err != nil {
@@ -178,6 +183,7 @@ var mutants = []struct {
 
 // TestMutants: the exploration finds each mistake.
 func TestMutants(t *testing.T) {
+	testenv.SkipSerial(t)
 	for _, mt := range mutants {
 		t.Run(mt.name, func(t *testing.T) {
 			r := correctRules()

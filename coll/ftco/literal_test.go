@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/coll/tree"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 // runLiteral runs Algorithms 1 to 4 in the LogP model with some nodes killed at given steps. It
@@ -100,6 +101,7 @@ func sweepLiteral(tb testing.TB, t *tree.Levels, cfg LiteralConfig) (total, inco
 // or make others hang.
 func TestLiteralBreaksItsDefinition(t *testing.T) {
 	t.Parallel()
+	testenv.SkipSerial(t)
 	chain := tree.LevelsConfig{N: 4, K: 1, Shape: tree.KAry}
 	binary := tree.LevelsConfig{N: 7, K: 2, Shape: tree.KAry}
 	for _, c := range []struct {

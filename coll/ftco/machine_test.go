@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/coll/tree"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 func TestNewRefuses(t *testing.T) {
@@ -149,7 +150,7 @@ func TestPatience(t *testing.T) {
 func TestResultDependsOnContributorsOnly(t *testing.T) {
 	t.Parallel()
 	seen, again := map[string]string{}, 0
-	for seed := range uint64(4000) {
+	for seed := range uint64(testenv.Rounds(4000)) {
 		rng := rand.New(rand.NewPCG(seed, 8))
 		call := Call{Kind: Allreduce}
 		w := newWorld(t, rng, 7, 2, []Call{call})
@@ -168,7 +169,7 @@ func TestResultDependsOnContributorsOnly(t *testing.T) {
 			}
 		}
 	}
-	if len(seen) < 20 || again < 1000 {
+	if len(seen) < 20 || again < testenv.Rounds(1000) {
 		t.Errorf("%d sets of contributors, %d seen again: too few for a result", len(seen), again)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 type wire struct {
@@ -289,7 +291,7 @@ func newWorld(t *testing.T, rng *rand.Rand, n, k int, calls []Call) *world {
 // even between two actions of one step. Package sim/explore does this at length.
 func TestRandomSchedules(t *testing.T) {
 	t.Parallel()
-	for seed := range uint64(5000) {
+	for seed := range uint64(testenv.Rounds(5000)) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		n := 1 + rng.IntN(9)
 		var calls []Call
