@@ -194,6 +194,8 @@
 //   - The check costs one more meeting of the team for each collective, also for those that need none, such as a
 //     Broadcast at its root.
 //   - It does not find PEs that wait for each other in collectives of different teams.
+//   - On a team whose PEs are on several nodes it compares nothing more than such a team does anyway (see Errors of
+//     collectives). The others wait for a PE whose arguments to a collective on data are bad.
 //
 // # Failures
 //

@@ -145,7 +145,8 @@ func (l Lock) Free(w *World) error { return Free(w, l.words) }
 // then. With an error, this PE does not hold the lock.
 //
 // When the context's With ends the wait, this PE leaves the queue: the other PEs pass it over. If it calls Acquire
-// again before they did, it gets its old place back.
+// again before they did, it gets its old place back. In a job of several nodes, no With ends an access to the queue while
+// the node of the lock's home is out of reach: the loss of that node does.
 //
 //   - Errors: ErrLockHeld if this PE holds the lock, or waits for it in another goroutine; the end of the context's
 //     With; those of Put for a bad handle. The death of a holder is no error: the Grant reports it.
