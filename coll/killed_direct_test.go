@@ -38,7 +38,7 @@ func (l *lender) play(ctx context.Context, tm *coll.Team, rng *rand.Rand) error 
 		for i := range src {
 			src[i] = of(l.pe, i)
 		}
-		err := error(nil)
+		var err error
 		if reduces {
 			err = coll.ReducePrivate(ctx, tm, dst, src, weighted, root)
 		} else {

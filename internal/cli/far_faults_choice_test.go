@@ -151,7 +151,7 @@ func (f *faultJob) choose(most int, long *faultKind) (faults []*faultKind) {
 		}
 	}
 	for len(faults) < many {
-		if kind := &shortFaultKinds[f.rng.IntN(len(shortFaultKinds))]; kind.isHere(f.apart) && !(f.calm && kind.kills) {
+		if kind := &shortFaultKinds[f.rng.IntN(len(shortFaultKinds))]; kind.isHere(f.apart) && (!f.calm || !kind.kills) {
 			faults = append(faults, kind)
 		}
 	}

@@ -453,8 +453,12 @@ func exploreModel(m protocol) *modelExplorer {
 }
 
 var modelScenarios = []protocol{
-	{pes: 1, records: 6}, {pes: 2, records: 1}, {pes: 1, records: 5, batched: true}, {pes: 2, records: 1, batched: true},
-	{pes: 1, records: 5, batched: true, twice: true}, {pes: 2, records: 1, batched: true, twice: true},
+	{pes: 1, records: 6},
+	{pes: 2, records: 1},
+	{pes: 1, records: 5, batched: true},
+	{pes: 2, records: 1, batched: true},
+	{pes: 1, records: 5, batched: true, twice: true},
+	{pes: 2, records: 1, batched: true, twice: true},
 }
 
 // In all orders of accesses, each record is sent once and in order, and the agent sleeps over none.

@@ -163,7 +163,8 @@ func (p *parser) reset() { p.have, p.done = 0, 0 }
 
 // each calls handle with each piece of data, until handle returns an error or a frame is wrong. What is left of data is kept.
 func (p *parser) each(data []byte, handle func(*piece) error) (err error) {
-	for ok := true; ; {
+	for {
+		var ok bool
 		if data, p.out, ok, err = p.next(data); err == nil && ok {
 			err = handle(&p.out)
 		}
