@@ -289,6 +289,10 @@ func (a *testAgent) answer(r *record.Record, number uint64, status record.Status
 		a.t.Error(err)
 		return
 	}
+	rooms := limits.Rooms.From + uint64(unsafe.Offsetof(a.wire.Rooms))
+	if at := r.To() - rooms; at < layout.WireSlots*layout.WireRoom && (at != r.Slot()*layout.WireRoom || len(data) > layout.WireRoom) {
+		a.t.Errorf("answer of %d bytes at %d of the rooms, want at most %d in room %d", len(data), at, layout.WireRoom, r.Slot())
+	}
 	if len(data) > 0 {
 		rma.CopyElements(unsafe.Add(m.Segment(a.pe), int(r.To())), unsafe.Pointer(&data[0]), 1, len(data))
 	}

@@ -63,7 +63,14 @@ func TestQuota(t *testing.T) {
 
 // sleepSoundly makes waits sleep at once, for so long that a wake-up that is lost fails the test.
 func (r *rig) sleepSoundly() {
-	r.c.Waiter.Policy = wait.Policy{First: time.Minute, Most: time.Minute}
+	const long = time.Minute
+	r.c.Waiter.Policy = wait.Policy{First: long, Most: long}
+	begin := time.Now()
+	r.t.Cleanup(func() {
+		if time.Since(begin) >= long {
+			r.t.Error("a wait was woken by the end of its sleep")
+		}
+	})
 }
 
 // awaitWaiters waits until n goroutines wait for slots of a node.
