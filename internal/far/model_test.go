@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 // The model does what a PE and its agent do with the words of a Wire and with the agent's bell, one access after the other. A
@@ -463,6 +465,7 @@ var modelScenarios = []protocol{
 
 // In all orders of accesses, each record is sent once and in order, and the agent sleeps over none.
 func TestModel(t *testing.T) {
+	testenv.SkipSerial(t)
 	all := modelScenarios
 	if !testing.Short() {
 		all = append(slices.Clip(all), protocol{pes: 1, records: 6, batched: true}, protocol{pes: 1, records: 6, batched: true, twice: true}, protocol{pes: 2, records: 2}) // takes 20 seconds
@@ -478,6 +481,7 @@ func TestModel(t *testing.T) {
 
 // The exploration finds each mistake.
 func TestModelMutants(t *testing.T) {
+	testenv.SkipSerial(t)
 	for name, spoil := range map[string]func(m *protocol){
 		"no membarrier before the second look":     func(m *protocol) { m.noBarrier = true },
 		"no second look":                           func(m *protocol) { m.noLook = true },

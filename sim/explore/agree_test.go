@@ -3,9 +3,11 @@ package explore
 import (
 	"runtime"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/goshmem/goshmem/coll/agree"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
 // TestAgreeExhaustive searches all runs of small groups.
@@ -30,6 +32,9 @@ func TestAgreeExhaustive(t *testing.T) {
 	for name, all := range sizes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if strings.HasPrefix(name, "n=4") || name == "n=3,rounds=3,deaths=2" {
+				testenv.SkipSerial(t)
+			}
 			var total Count
 			for _, s := range all {
 				count, f := Exhaustive(t.Context(), s.System, s.Faults)

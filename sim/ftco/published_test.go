@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/coll/tree"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/sim/logp"
 )
 
@@ -65,6 +66,7 @@ var differs = map[[2]int][4]int{
 // best was picked.
 func TestFigure7AllRadixes(t *testing.T) {
 	t.Parallel()
+	testenv.SkipSerial(t)
 	rows := 0
 	for ns, ks := range published(t).Multi {
 		n := mustAtoi(t, ns)
@@ -100,6 +102,7 @@ func TestFigure7AllRadixes(t *testing.T) {
 // lower than that of a single-root"; "K-nomial outperforms K-ary".
 func TestFigure7Best(t *testing.T) {
 	t.Parallel()
+	testenv.SkipSerial(t)
 	d := published(t)
 	for ns, want := range d.BestLine {
 		n := mustAtoi(t, ns)
@@ -141,6 +144,7 @@ func TestFigure7Best(t *testing.T) {
 // TestBestRadix: --radix 0 finds the published radixes.
 func TestBestRadix(t *testing.T) {
 	t.Parallel()
+	testenv.SkipSerial(t)
 	for ns, want := range published(t).BestLine {
 		n := mustAtoi(t, ns)
 		if n > 4096 || !inCI(n) {
@@ -156,6 +160,7 @@ func TestBestRadix(t *testing.T) {
 // long as the last.
 func TestHalves(t *testing.T) {
 	t.Parallel()
+	testenv.SkipSerial(t)
 	for n, want := range map[int]int{1024: 60, 4096: 72, 16384: 84, 65536: 95} {
 		for _, collective := range []string{"bcast", "reduce"} {
 			r := runReport(t, func(o *Options) { o.Nodes, o.Roots, o.Collective = n, "single", collective })
@@ -327,6 +332,7 @@ func TestShipped(t *testing.T) {
 // TestShippedScale runs the machine that programs use at the published size.
 func TestShippedScale(t *testing.T) {
 	t.Parallel()
+	testenv.SkipSerial(t)
 	const n = 65536
 	ours := runReport(t, func(o *Options) { o.Radix, o.Roots, o.Config = 16, "single", "shipped" })
 	theirs := runReport(t, func(o *Options) { o.Radix, o.Roots = 16, "single" })
