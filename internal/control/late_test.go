@@ -30,7 +30,7 @@ func TestLateRead(t *testing.T) {
 	defer theirs.Close()
 	m := newMeter(&lateConn{mine, 1}, noBudget)
 	m.silence.Store(int64(within))
-	go theirs.Write([]byte("alive")) //nolint:errcheck // the read fails then
+	go theirs.Write([]byte("alive")) // if it fails, the read does
 	b := make([]byte, 10)
 	if n, err := m.Read(b); err != nil || string(b[:n]) != "alive" {
 		t.Errorf("read %q, %v, want what the peer has written", b[:n], err)
