@@ -106,15 +106,25 @@ func (f *faultJob) cutPair(a, b string, kind *faultKind) {
 		f.maybe[a], f.maybe[b] = true, true
 	}
 	for _, way := range [][2]string{{a, b}, {b, a}} {
-		from, to := f.networkOf(way[0]), addressOf(way[1])
-		check(f.t, f.inNetwork(from, "ip", "neigh", "replace", to, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent"))
+		check(f.t, f.cutWay(way, 1))
 		f.later(d, func() error {
-			if err := f.inNetwork(from, "ip", "neigh", "del", to, "dev", "eth0"); err != nil && !isDead(f.daemons[way[0]]) {
+			if err := f.cutWay(way, -1); err != nil && !isDead(f.daemons[way[0]]) {
 				return err
 			}
 			return nil
 		})
 	}
+}
+
+// cutWay begins a cut of the way from a node to another one, or ends one. The way is whole again when the last cut has ended.
+func (f *faultJob) cutWay(way [2]string, more int) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	from, to := f.networkOf(way[0]), addressOf(way[1])
+	if f.cuts[way] += more; f.cuts[way] > 0 {
+		return f.inNetwork(from, "ip", "neigh", "replace", to, "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent")
+	}
+	return f.inNetwork(from, "ip", "neigh", "del", to, "dev", "eth0")
 }
 
 // reset breaks the connections of two agents some times, where the kernel can. Daemons have none with each other.

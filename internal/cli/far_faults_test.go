@@ -54,6 +54,7 @@ type faultJob struct {
 	buried  map[int][]int // by PE: whom it has called dead when it stopped
 	left    map[int]bool
 	reports map[int]*faultReport
+	cuts    map[[2]string]int // by from and to
 
 	daemons, agents map[string]int
 	dead            map[int]bool // what follows is the test's own
@@ -68,7 +69,7 @@ type faultJob struct {
 func newFaultJob(rng *rand.Rand, apart bool) *faultJob {
 	return &faultJob{
 		rng: rng, apart: apart, recovers: true, express: true, radix: 2,
-		pids: map[int]int{}, nodes: map[int]string{}, busy: map[int]bool{}, stopped: map[int]bool{}, buried: map[int][]int{}, left: map[int]bool{}, reports: map[int]*faultReport{},
+		pids: map[int]int{}, nodes: map[int]string{}, busy: map[int]bool{}, stopped: map[int]bool{}, buried: map[int][]int{}, left: map[int]bool{}, reports: map[int]*faultReport{}, cuts: map[[2]string]int{},
 		daemons: map[string]int{}, agents: map[string]int{}, dead: map[int]bool{}, lost: map[string]bool{}, maybe: map[string]bool{}, words: map[int]string{},
 	}
 }
