@@ -60,9 +60,12 @@ func nodeAddress(node int) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4(a), networkPrefix.Bits())
 }
 
+// holderWords start the holder.
+var holderWords = []string{daemonWords[0], "--network"}
+
 // NetworkAgent starts the daemons on this machine, each in a network and with a host name of its own.
 func NetworkAgent(oshrun string) Agent {
-	return Agent{Command: []string{oshrun, daemonWords[0], "--network"}, All: true, network: &network{}}
+	return Agent{Command: append([]string{oshrun}, holderWords...), All: true, network: &network{}}
 }
 
 // network is the front end's side of the holder.

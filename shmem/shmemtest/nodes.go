@@ -43,8 +43,8 @@ var played bool
 // nodeList is the value of the flag -nodes.
 type nodeList []int
 
-// cyclic is the value of the flag -cyclic.
-var cyclic bool
+// cyclic is the value of the flag -cyclic, and apart that of -netns.
+var cyclic, apart bool
 
 // command is the value of the flag -pes.
 var command string
@@ -58,7 +58,7 @@ var defaultNodes = nodeList{1}
 //
 // It adds the flag -nodes to those of the test program. "go test -nodes 1,2,4" runs each job on one node, then on two,
 // then on four, unless the test says by the option Nodes where its job runs. With "-cyclic", PEs go round the nodes, so those of a
-// node do not have consecutive numbers.
+// node do not have consecutive numbers. With "-netns", each node has a network of its own, which takes namespaces.
 //
 // With "-pes", PEs are another build of the test program. So jobs run on another processor than the launcher, by an emulator:
 //
@@ -69,6 +69,8 @@ func Main(m *testing.M) {
 	switch {
 	case nodes.IsDaemonCommand(args):
 		endPlay(nodes.RunDaemon(context.Background(), os.Stdin, zerolog.Nop()))
+	case nodes.IsHolderCommand(args):
+		endPlay(nodes.HoldNetwork())
 	case nodes.IsAgentCommand(args):
 		endPlay(agent.RunProcess())
 	}
@@ -79,6 +81,7 @@ func Main(m *testing.M) {
 	flag.Var(&defaultNodes, "nodes", "run jobs on these `numbers` of emulated nodes, one after the other: 1,2,4")
 	flag.StringVar(&command, "pes", "", "start PEs by this `command`, words with blanks between, in place of the test program")
 	flag.BoolVar(&cyclic, "cyclic", false, "have PEs go round the nodes, as with oshrun --map-by node")
+	flag.BoolVar(&apart, "netns", false, "give each node a network of its own, as with oshrun --emulate N:netns")
 	os.Exit(m.Run()) //nolint:forbidigo // as TestMain does
 }
 
@@ -169,9 +172,13 @@ func emulate(o *launch.Options, count, npes int, self string) error {
 	if o.Layout, err = job.Lay(); err != nil {
 		return err
 	}
-	o.Starter = nodes.Starter{Config: nodes.Config{
+	cfg := nodes.Config{
 		Agent: nodes.LocalAgent(self), Emulated: true, Radix: daemonRadix, Within: daemonWithin, Lease: daemonLease,
 		Addrs: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})},
-	}}
+	}
+	if apart { // the front end listens in the network of the nodes
+		cfg.Agent, cfg.Addrs = nodes.NetworkAgent(self), nil
+	}
+	o.Starter = nodes.Starter{Config: cfg}
 	return nil
 }
