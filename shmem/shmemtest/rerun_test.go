@@ -1,10 +1,13 @@
 package shmemtest_test
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"testing"
 
+	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/shmem"
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
@@ -66,4 +69,40 @@ func TestPEs(t *testing.T) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
+}
+
+// TestNetworks reruns itself on two nodes with -netns. Their PEs, and this process, must be in three networks.
+func TestNetworks(t *testing.T) {
+	const key = "SHMEMTEST_NETWORKS"
+	if os.Getenv(key) != "" {
+		shmemtest.Run(t, 2, func(_ *testing.T, w *shmem.World) { fmt.Printf("\nnetwork of PE %d: %s\n", w.MyPE(), networkHere()) })
+		return
+	}
+	testenv.Need(t, testenv.Root, testenv.Namespaces)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestNetworks$", "-test.count=1", "-test.v", "-nodes=2", "-netns")
+	cmd.Env = append(os.Environ(), key+"=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	found := map[string]bool{networkHere(): true}
+	for _, m := range regexp.MustCompile(`network of PE [01]: (\S+)`).FindAllStringSubmatch(string(out), -1) {
+		found[m[1]] = true
+	}
+	if len(found) != 3 {
+		t.Errorf("PEs of two nodes and this process are in the networks %v, want three; output:\n%s", found, out)
+	}
+}
+
+// networkHere names the network of this process.
+func networkHere() string {
+	name, err := os.Readlink("/proc/self/ns/net")
+	if err != nil {
+		return err.Error()
+	}
+	return name
 }
