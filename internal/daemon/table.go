@@ -151,7 +151,9 @@ func (t *table) allStarted() []*localPE {
 
 // hasLivingPE says whether a PE that was started lives. The caller does not hold the lock.
 func (t *table) hasLivingPE() bool {
-	return slices.ContainsFunc(t.allStarted(), func(p *localPE) bool { return !p.life.Dead() })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.started(), func(p *localPE) bool { return !p.life.Dead() })
 }
 
 // update calls f with a PE under the lock, if the PE was started.
