@@ -20,16 +20,15 @@ import (
 // daemonFD is the descriptor of the socket to the daemon, which the process inherits.
 const daemonFD = 3
 
-// niceness is that of the thread that serves, where the user may have it. PEs that poll must not keep the agent from a processor:
-// other nodes wait for its answers. An agent without work sleeps, so it takes nothing from them.
-const niceness = -10
-
 // RunProcess is the work of "oshrun agent", which a daemon starts: it serves the PEs of the daemon's node until the daemon
 // ends. The daemon says by a socket what the agent needs (package internal/wire).
+//
+// The thread that serves has precedence over PEs where the user may have that. PEs that poll must not keep the agent from a
+// processor: other nodes wait for its answers. An agent without work sleeps, so it takes nothing from them.
 func RunProcess() error {
 	runtime.LockOSThread()
 	runtime.GOMAXPROCS(1)
-	_ = xunix.SetNiceness(niceness) // where it is allowed: see niceness
+	_ = xunix.RaiseThreadPriority() // where it is allowed
 	line, err := xunix.PacketConn(daemonFD)
 	if err != nil {
 		return fmt.Errorf("oshrun starts its agents itself: %w", err)

@@ -1,12 +1,15 @@
 package cli
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -74,36 +77,68 @@ func TestEmulatedAgentsEnd(t *testing.T) {
 	}
 }
 
-// An agent has precedence over processes that poll, where that is allowed.
-func TestEmulatedAgentNiceness(t *testing.T) {
+// Agents, daemons and oshrun have precedence over processes that poll, where that is allowed. PEs have none.
+func TestEmulatedPriority(t *testing.T) {
 	t.Parallel()
-	allowed := make(chan error)
-	go func() {
-		runtime.LockOSThread() // for ever: the thread ends with the goroutine
-		allowed <- syscall.Setpriority(syscall.PRIO_PROCESS, 0, -10)
-	}()
-	want := "-10"
-	if err := <-allowed; err != nil {
-		stat, err := os.ReadFile("/proc/self/stat")
+	stat, err := os.ReadFile("/proc/self/stat")
+	check(t, err)
+	own := niceIn(t, stat)
+	first := max(own-10, -20)
+	runtime.LockOSThread()
+	if syscall.Setpriority(syscall.PRIO_PROCESS, 0, first) != nil {
+		first = own
+	}
+	check(t, syscall.Setpriority(syscall.PRIO_PROCESS, 0, own))
+	runtime.UnlockOSThread()
+	for _, args := range [][]string{{"--emulate", "3", "--launch-radix", "1"}, {"--emulate", "2:netns"}} {
+		if args[1] == "2:netns" && !canCut() {
+			continue
+		}
+		t.Run(args[1], func(t *testing.T) {
+			gate := filepath.Join(t.TempDir(), "gate")
+			j := start(t, append(args, "-n", "3", "sh", "-c", waiter, gate)...)
+			pes := j.ready(3)
+			agents, daemons := j.agents(), map[int]bool{}
+			for _, pid := range pes {
+				if n := nicesOf(t, pid); len(n) != 1 || n[own] == 0 {
+					t.Errorf("threads of a PE by their nice values: %v, want all at %d", n, own)
+				}
+				daemons[parentOf(t, pid)] = true
+			}
+			for _, pid := range agents {
+				if n := nicesOf(t, pid); n[first] == 0 {
+					t.Errorf("threads of an agent by their nice values: %v, want one at %d", n, first)
+				}
+			}
+			daemons[j.cmd.Process.Pid] = true // the front end
+			for pid := range daemons {
+				n := nicesOf(t, pid)
+				if all := slices.Sorted(maps.Keys(n)); all[0] != first || len(n) > 2 || len(n) == 2 && n[own] != 1 {
+					t.Errorf("threads of a daemon by their nice values: %v, want all at %d, but the one that starts PEs at %d", n, first, own)
+				}
+			}
+			if want := len(agents) + 1; len(daemons) != want {
+				t.Errorf("%d daemons and front ends, want %d", len(daemons), want)
+			}
+			check(t, os.WriteFile(gate, nil, 0o600))
+			j.expect(0)
+		})
+	}
+}
+
+// nicesOf returns how many threads of a process have which nice value.
+func nicesOf(t *testing.T, pid int) map[int]int {
+	t.Helper()
+	nices := map[int]int{}
+	for _, thread := range threadsOf(t, pid) {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/stat", pid, thread))
+		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+			continue // it has ended
+		}
 		check(t, err)
-		want = niceIn(t, stat)
+		nices[niceIn(t, stat)]++
 	}
-	gate := filepath.Join(t.TempDir(), "gate")
-	j := start(t, "--emulate", "2", "-n", "2", "sh", "-c", waiter, gate)
-	j.ready(2)
-	for _, pid := range j.agents() {
-		found := false
-		for _, thread := range threadsOf(t, pid) {
-			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%s/stat", pid, thread))
-			check(t, err)
-			found = found || niceIn(t, stat) == want
-		}
-		if !found {
-			t.Errorf("no thread of agent %d has the nice value %s", pid, want)
-		}
-	}
-	check(t, os.WriteFile(gate, nil, 0o600))
-	j.expect(0)
+	return nices
 }
 
 // threadsOf returns the threads of a process.
@@ -118,7 +153,7 @@ func threadsOf(t *testing.T, pid int) (all []string) {
 }
 
 // niceIn returns the nice value in a file stat of /proc.
-func niceIn(t *testing.T, stat []byte) string {
+func niceIn(t *testing.T, stat []byte) int {
 	t.Helper()
 	text := string(stat)
 	words := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
@@ -126,5 +161,7 @@ func niceIn(t *testing.T, stat []byte) string {
 	if len(words) <= nice {
 		t.Fatalf("/proc has %q", text)
 	}
-	return words[nice]
+	n, err := strconv.Atoi(words[nice])
+	check(t, err)
+	return n
 }

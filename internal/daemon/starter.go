@@ -37,9 +37,12 @@ type starter struct {
 	work       chan func() // to the thread; closed when the step ends
 }
 
-// run runs what is sent to it on one thread until the channel is closed.
+// run runs what is sent to it on one thread until the channel is closed. PEs have the priority of the user.
 func (st *starter) run() {
 	runtime.LockOSThread()
+	if err := xunix.KeepPriority(); err != nil {
+		st.logger.Warn().Err(err).Msg("PEs have precedence over other processes of their session")
+	}
 	for f := range st.work {
 		f()
 	}

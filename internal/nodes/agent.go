@@ -239,7 +239,7 @@ func (p *agentProcess) run(cmd *exec.Cmd) error {
 		cmd.Stdout = out
 	}
 	cmd.Stderr = out
-	err = cmd.Start()
+	err = xunix.AtOwnPriority(cmd.Start)
 	out.Close() //nolint:errcheck // the agent has it
 	if err != nil {
 		words.Close() //nolint:errcheck // the error before says more

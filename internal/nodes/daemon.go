@@ -16,6 +16,7 @@ import (
 	"github.com/goshmem/goshmem/internal/remote"
 	"github.com/goshmem/goshmem/internal/version"
 	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // nodeDaemon is a process that runs a node for a front end.
@@ -33,11 +34,20 @@ type nodeDaemon struct {
 	junction junction
 }
 
+// takePrecedence gives this process precedence over PEs, where the user may have that. PEs that poll, and agents, which have it
+// too, must not keep it from a processor: a node is lost if its links are silent for the lease. It sleeps for most of the time.
+func takePrecedence(logger zerolog.Logger) {
+	if err := xunix.RaisePriority(); err != nil {
+		logger.Debug().Err(err).Msg("processes of the job that poll may keep this one from a processor")
+	}
+}
+
 // RunDaemon is the work of "oshrun daemon": it reads a Handover, reports itself to the front end and runs a node for it. If
 // the handover says so, standard input and output of the process are the connection with the front end.
 // It returns when the front end has closed the node, and with an error if the front end is lost or sends what the daemon
 // does not understand.
 func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) error {
+	takePrecedence(logger)
 	h, err := ReadHandover(stdin)
 	if err != nil {
 		return err

@@ -4,8 +4,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-
-	"golang.org/x/sys/unix"
 )
 
 // The range of nice values.
@@ -17,13 +15,12 @@ const (
 // SessionNice returns the nice value of this process against processes of other sessions: the nice value of
 // its autogroup plus that of the calling thread. On a kernel without autogroups the former is 0.
 func SessionNice() int {
-	own, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	own, err := niceOf(0)
 	if err != nil {
 		return 0
 	}
-	const zero = 20 // the system call returns 20 minus the nice value
 	group, _ := autogroupNice(os.Getpid())
-	return min(max(zero-own+group, minNice), maxNice)
+	return min(max(own+group, minNice), maxNice)
 }
 
 // autogroupNice returns the nice value of a process's autogroup.
@@ -63,6 +60,3 @@ func SetSessionNice(pid, nice int, same func() bool) error {
 }
 
 func autogroupFile(pid int) string { return fmt.Sprintf("/proc/%d/autogroup", pid) }
-
-// SetNiceness sets the nice value of the calling thread.
-func SetNiceness(n int) error { return unix.Setpriority(unix.PRIO_PROCESS, 0, n) }

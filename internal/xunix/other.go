@@ -55,8 +55,17 @@ func AdviseHuge(unsafe.Pointer, uintptr) error { return ErrNotSupported }
 // Unmap is not supported here.
 func Unmap(unsafe.Pointer, uintptr) error { return ErrNotSupported }
 
-// SetNiceness is not supported here.
-func SetNiceness(int) error { return ErrNotSupported }
+// RaisePriority is not supported here.
+func RaisePriority() error { return ErrNotSupported }
+
+// RaiseThreadPriority is not supported here.
+func RaiseThreadPriority() error { return ErrNotSupported }
+
+// KeepPriority does nothing here.
+func KeepPriority() error { return nil }
+
+// AtOwnPriority calls start.
+func AtOwnPriority(start func() error) error { return start() }
 
 // MemoryTotal is not supported here.
 func MemoryTotal() (uint64, error) { return 0, ErrNotSupported }
