@@ -1,6 +1,7 @@
 package xunix
 
 import (
+	"errors"
 	"os"
 	"runtime"
 	"strconv"
@@ -63,11 +64,11 @@ func raiseAll(was int) error {
 				continue
 			}
 			switch nice, err := niceOf(tid); {
-			case err == unix.ESRCH: // it has ended
+			case errors.Is(err, unix.ESRCH): // it has ended
 			case err != nil:
 				return err
 			case nice != want:
-				if err := unix.Setpriority(unix.PRIO_PROCESS, tid, want); err != nil && err != unix.ESRCH {
+				if err := unix.Setpriority(unix.PRIO_PROCESS, tid, want); err != nil && !errors.Is(err, unix.ESRCH) {
 					return err
 				}
 				again = true
