@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strconv"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,11 +46,23 @@ func RaisePriority() error {
 		return err
 	}
 	own.raised, own.nice = true, was
+	go raiseLater()
 	return nil
 }
 
-// raiseAll raises all threads that do not keep their priority. A new thread has that of the one that starts it, so there is none
-// left once all threads of a list have it.
+// raiseLater raises threads that were being started when all others were raised.
+func raiseLater() {
+	for pause := 10 * time.Millisecond; pause <= 10*time.Second; pause *= 10 {
+		time.Sleep(pause)
+		own.mu.Lock()
+		_ = raiseAll(own.nice) // it may fail where it did not before, and leaves a thread as it was
+		own.mu.Unlock()
+	}
+}
+
+// raiseAll raises all threads that do not keep their priority. A new thread has that of the one that starts it. So none is left
+// once all threads of a list have it, but for one that is just being started: the kernel copies the priority of its starter
+// first, and lists it later.
 func raiseAll(was int) error {
 	want := max(was-raised, minNice)
 	for again := true; again; {
