@@ -63,8 +63,8 @@ func (fw *forwarding) pull(at caller, r *codec.IOFPullRequest) {
 	}
 	l := fw.newListener(at, procs)
 	l.ref, l.channels = r.ID, r.Channels
+	fw.replaceListeners(append(slices.Clip(fw.listeners), l)) // before the answer: what is written after it must not be lost
 	fw.send(at.conn, at.tag, codec.AppendIOFPullReply(nil, l.id))
-	fw.replaceListeners(append(slices.Clip(fw.listeners), l))
 }
 
 // checkStreams returns the processes whose streams the caller wants to read or feed. A tool may name all processes, any

@@ -89,6 +89,9 @@ func TestPull(t *testing.T) {
 	tool := w.attach("tool-1")
 	w.log = nil
 	w.requestOn(tool, pullOf(5, codec.IOFStdout, first(codec.RankWildcard)))
+	if len(w.log) != 2 || w.log[0] != "1 listeners" {
+		t.Errorf("%q, want that the listener is there before the tool has the answer", w.log)
+	}
 	w.requestOn(tool, pullOf(6, codec.IOFStderr, first(1)))
 	reply, err := codec.DecodeIOFPullReply(w.sent[len(w.sent)-1].payload)
 	if err != nil || reply.Status != codec.StatusSuccess {
