@@ -78,7 +78,7 @@ func TestEmulatedAgentsEnd(t *testing.T) {
 	}
 }
 
-// Agents, daemons and oshrun have precedence over processes that poll, where that is allowed. PEs have none.
+// Agents and daemons have precedence over processes that poll, where that is allowed. PEs have none, nor has oshrun itself.
 func TestEmulatedPriority(t *testing.T) {
 	t.Parallel()
 	stat, err := os.ReadFile("/proc/self/stat")
@@ -109,12 +109,14 @@ func TestEmulatedPriority(t *testing.T) {
 			for _, pid := range agents {
 				awaitNices(t, pid, first, first)
 			}
-			daemons[j.cmd.Process.Pid] = true // the front end
 			for pid := range daemons {
 				awaitNices(t, pid, first, own)
 			}
-			if want := len(agents) + 1; len(daemons) != want {
-				t.Errorf("%d daemons and front ends, want %d", len(daemons), want)
+			if want := len(agents); len(daemons) != want {
+				t.Errorf("%d daemons, want %d", len(daemons), want)
+			}
+			if n := nicesOf(t, j.cmd.Process.Pid); len(n) != 1 || n[own] == 0 {
+				t.Errorf("threads of oshrun by their nice values: %v, want all at %d", n, own)
 			}
 			check(t, os.WriteFile(gate, nil, 0o600))
 			j.expect(0)

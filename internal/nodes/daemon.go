@@ -34,8 +34,9 @@ type nodeDaemon struct {
 	junction junction
 }
 
-// takePrecedence gives this process precedence over the PEs of its session, where the user may have that. PEs that poll, and agents, which have it
-// too, must not keep it from a processor: a node is lost if its links are silent for the lease. It sleeps for most of the time.
+// takePrecedence gives this process precedence over the PEs of its session, where the user may have that. PEs that poll, and
+// agents, which have it too, must not keep it from a processor: a node is lost if its links are silent for the lease. It
+// sleeps for most of the time. The front end has none: its session is the user's, with other work in it.
 func takePrecedence(logger zerolog.Logger) {
 	if err := xunix.RaisePriority(); err != nil {
 		logger.Debug().Err(err).Msg("processes of the job that poll may keep this one from a processor")

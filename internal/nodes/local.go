@@ -133,7 +133,6 @@ func (r *root) listen(ctx context.Context) (err error) {
 	if r.listener != nil {
 		return nil
 	}
-	takePrecedence(r.logger)
 	listening := control.ListenConfig{
 		Secret: r.secret, Self: r.identity(), Addrs: r.cfg.Addrs, Ports: r.cfg.Ports,
 		Limits: control.Limits{Lease: r.cfg.Lease, Return: min(returnWithin, r.cfg.Lease)}, Accept: r.accept, Report: r.notice,
