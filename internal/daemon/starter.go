@@ -185,10 +185,10 @@ func (st *starter) startProcess(p *localPE) (letGo func() error, err error) {
 	if err := st.table.beginStart(p); err != nil {
 		return nil, err
 	}
-	p.memory.floor = st.meter.ownMemory()
 	p.profiles = st.cfg.expectProfiles(p.id)
 	p.began = time.Now()
 	letGo, err = p.startHeld()
+	p.memory.floor = st.meter.ownMemory() // not before: this process may grow until the other one has its own memory
 	var is identity
 	if err == nil {
 		is.pid = p.cmd.Process.Pid
