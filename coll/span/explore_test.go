@@ -174,7 +174,7 @@ func (a *agent) perform(outputs []Output, out []explore.Effect) []explore.Effect
 				out = append(out, explore.Effect{To: a.sys.peOf(a.me, i), Msg: &letter{kind: storeResult, r: o.Result}},
 					explore.Effect{To: a.sys.peOf(a.me, i), Msg: &letter{kind: storeSeq, seq: o.Result.Seq}})
 			}
-		case Fault:
+		case Wrong:
 			return a.broken(out, "%w", o.Err)
 		}
 	}

@@ -170,7 +170,7 @@ func (p *Part) carryOut(a *ftco.Action, came *Value, out []Output) []Output {
 	case ftco.Deliver:
 		return p.deliver(a, out)
 	default:
-		return append(out, Output{Kind: Fault, Err: fmt.Errorf("the machine refuses step %d with %+v", a.Seq, *a)})
+		return append(out, Output{Kind: Wrong, Err: fmt.Errorf("the machine refuses step %d with %+v", a.Seq, *a)})
 	}
 	return out
 }

@@ -56,7 +56,7 @@ type OutputKind uint8
 const (
 	Send    OutputKind = iota + 1 // send Message to node To
 	Deliver                       // write Result for the members of this node, then its number; and wake them
-	Fault                         // the program is wrong: Err
+	Wrong                         // the program is wrong: Err
 )
 
 // Output is what a part tells its driver to do. The driver does what it is told in order.
