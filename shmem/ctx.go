@@ -56,6 +56,10 @@ func newCtx(t *Team, isDefault bool) *Ctx {
 }
 
 // With returns a handle of the same context, whose waits end with an error when ctx ends.
+//
+// Any operation on a PE of another node may wait, for room or for an answer. If ctx ends meanwhile, it returns an error that
+// wraps that of ctx. Then the operation takes place later, in part so far, or not at all, and never twice. It does not use
+// the caller's memory any more.
 func (c *Ctx) With(ctx context.Context) *Ctx {
 	switch {
 	case c == nil:
@@ -112,7 +116,8 @@ func (c *Ctx) Fence() error {
 // visible to every PE, and the values that non-blocking operations fetch are here. It does not wait for operations of
 // other contexts. It does not notify the targets: a target synchronizes by a wait, a test or a barrier.
 //
-//   - Errors: as Fence.
+//   - Errors: as Fence. The end of the context of With. A *PEError if a node is lost with operations of this context under way,
+//     by one call of Quiet; the next one returns nil. Operations on a dead PE of a node that lives count as complete.
 //   - Concurrent calls: allowed; it completes what its own goroutine has called before it,
 //     and what happens before that.
 //   - Source: shmem_quiet, shmem_ctx_quiet.

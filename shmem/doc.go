@@ -203,6 +203,7 @@
 // dead. These calls then return a *PEError with ErrPEDied among its causes:
 //
 //   - operations on the dead PE;
+//   - Ctx.Quiet, once, if the node of the dead PE is lost while operations on its PEs are under way;
 //   - allocation;
 //   - waits, until World.AckFailed has acknowledged the death.
 //

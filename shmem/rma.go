@@ -66,8 +66,6 @@ func Get[T any](c *Ctx, dst []T, src Sym[T], pe int) error {
 //   - Errors: as Put.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_p.
-//
-//go:nosplit
 func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
 	if !c.passes(dst.tag, pe) {
 		return slowP(c, dst, v, pe)
@@ -85,8 +83,6 @@ func P[T any](c *Ctx, dst Sym[T], v T, pe int) error {
 //   - Errors: as Put.
 //   - Concurrent calls: allowed.
 //   - Source: shmem_g.
-//
-//go:nosplit
 func G[T any](c *Ctx, src Sym[T], pe int) (v T, err error) {
 	if !c.passes(src.tag, pe) {
 		return slowG(c, src, pe)

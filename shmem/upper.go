@@ -1,6 +1,7 @@
 package shmem
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -137,10 +138,7 @@ func checkNodes(j *job.Job, mode Mode) error {
 	case j.Place.Nodes == 1:
 		return nil
 	case j.Far == nil || j.Home == nil || j.Map.Wire(j.Local) == nil:
-		if j.NoAgent != "" {
-			return fmt.Errorf("%w: this node has no agent: %s", j.Place.RequireOneNode(), j.NoAgent)
-		}
-		return fmt.Errorf("%w: this node has no agent", j.Place.RequireOneNode())
+		return fmt.Errorf("the job has %d nodes, and this node has no agent: %s: an agent carries operations to PEs on other nodes, want one on each node, or all PEs on one", j.Place.Nodes, cmp.Or(j.NoAgent, "oshrun has started none"))
 	case mode == ModeTolerant:
 		return errors.New("ModeTolerant in a job of several nodes, which is not possible yet, want WorldMode(ModeStrict)")
 	}

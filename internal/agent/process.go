@@ -23,12 +23,13 @@ const daemonFD = 3
 // RunProcess is the work of "oshrun agent", which a daemon starts: it serves the PEs of the daemon's node until the daemon
 // ends. The daemon says by a socket what the agent needs (package internal/wire).
 //
-// The thread that serves has precedence over PEs where the user may have that. PEs that poll must not keep the agent from a
-// processor: other nodes wait for its answers. An agent without work sleeps, so it takes nothing from them.
+// It has precedence over the PEs of its session where the user may have that. PEs that poll must not keep the agent from a
+// processor: other nodes wait for its answers. An agent without work sleeps, so it takes nothing from them. All threads have it,
+// as the one that serves waits for those that collect garbage.
 func RunProcess() error {
 	runtime.LockOSThread()
 	runtime.GOMAXPROCS(1)
-	_ = xunix.RaiseThreadPriority() // where it is allowed
+	_ = xunix.RaisePriority() // where it is allowed
 	line, err := xunix.PacketConn(daemonFD)
 	if err != nil {
 		return fmt.Errorf("oshrun starts its agents itself: %w", err)

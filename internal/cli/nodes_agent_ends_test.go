@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -106,9 +107,7 @@ func TestEmulatedPriority(t *testing.T) {
 				daemons[parentOf(t, pid)] = true
 			}
 			for _, pid := range agents {
-				if n := nicesOf(t, pid); n[first] == 0 {
-					t.Errorf("threads of an agent by their nice values: %v, want one at %d", n, first)
-				}
+				awaitNices(t, pid, first, first)
 			}
 			daemons[j.cmd.Process.Pid] = true // the front end
 			for pid := range daemons {
@@ -119,6 +118,32 @@ func TestEmulatedPriority(t *testing.T) {
 			}
 			check(t, os.WriteFile(gate, nil, 0o600))
 			j.expect(0)
+		})
+	}
+}
+
+// The nice value of oshrun counts against other sessions for daemons, which lead some, and for PEs, in the session of their daemon
+// or in their own.
+func TestEmulatedNice(t *testing.T) {
+	t.Parallel()
+	if _, err := os.Stat("/proc/self/autogroup"); err != nil {
+		t.Skip("the kernel has no autogroups")
+	}
+	stat, err := os.ReadFile("/proc/self/stat")
+	check(t, err)
+	nice, err := exec.LookPath("nice")
+	check(t, err)
+	want := niceIn(t, stat) + 5
+	for _, n := range []int{2, 8} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			script := fmt.Sprintf(`for p in $$ $PPID; do until grep -q " nice %d$" /proc/$p/autogroup; do sleep 0.02; done; done; echo "nice is $(nice)"`, want)
+			j := prepare(t, "--emulate", "2", "--launch-radix", "1", "-n", fmt.Sprint(n), "sh", "-c", script)
+			j.cmd.Path, j.cmd.Args = nice, append([]string{"nice", "-n", "5", j.cmd.Path}, j.cmd.Args[1:]...)
+			j.begin()
+			j.expect(0)
+			if got := strings.Count(j.stdout.String(), fmt.Sprintf("nice is %d\n", want)); got != n {
+				t.Errorf("%d PEs have the nice value %d, want %d; output:\n%s", got, want, n, &j.stdout)
+			}
 		})
 	}
 }

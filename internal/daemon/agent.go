@@ -193,7 +193,7 @@ func (a *nodeAgent) giveUp(err error) {
 	a.state.Lock()
 	a.runs, a.lack = false, err
 	a.state.Unlock()
-	a.logger.Warn().Err(err).Msg("agent not started: PEs do not reach the memory of PEs on other nodes")
+	a.reporter.notice("%s: the agent of the node has not started: %v: PEs do not reach the memory of PEs on other nodes", a.starter.servers.host, err)
 }
 
 // start starts the agent for the first job, and returns when it listens. Addr is its address.

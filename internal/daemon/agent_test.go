@@ -164,6 +164,9 @@ func TestAgentDoesNotStart(t *testing.T) {
 					t.Errorf("address %q, want none", addr)
 				}
 				wantLack(t, s, want)
+				if got := receive(t, "notice", c.said); !strings.Contains(got, ": the agent of the node has not started: ") || !strings.Contains(got, want) {
+					t.Errorf("the user is told %q, want why", got)
+				}
 			}
 			c.launch()
 			c.wantWell()

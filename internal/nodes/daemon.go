@@ -34,7 +34,7 @@ type nodeDaemon struct {
 	junction junction
 }
 
-// takePrecedence gives this process precedence over PEs, where the user may have that. PEs that poll, and agents, which have it
+// takePrecedence gives this process precedence over the PEs of its session, where the user may have that. PEs that poll, and agents, which have it
 // too, must not keep it from a processor: a node is lost if its links are silent for the lease. It sleeps for most of the time.
 func takePrecedence(logger zerolog.Logger) {
 	if err := xunix.RaisePriority(); err != nil {
@@ -47,6 +47,7 @@ func takePrecedence(logger zerolog.Logger) {
 // It returns when the front end has closed the node, and with an error if the front end is lost or sends what the daemon
 // does not understand.
 func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) error {
+	xunix.LeadSession() // first: it passes on the nice value of the user
 	takePrecedence(logger)
 	h, err := ReadHandover(stdin)
 	if err != nil {

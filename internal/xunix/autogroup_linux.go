@@ -15,12 +15,18 @@ const (
 // SessionNice returns the nice value of this process against processes of other sessions: the nice value of
 // its autogroup plus that of the calling thread. On a kernel without autogroups the former is 0.
 func SessionNice() int {
-	own, err := niceOf(0)
+	own.mu.RLock()
+	led, session := own.led, own.session
+	own.mu.RUnlock()
+	if led {
+		return session
+	}
+	thread, err := niceOf(0)
 	if err != nil {
 		return 0
 	}
 	group, _ := autogroupNice(os.Getpid())
-	return min(max(own+group, minNice), maxNice)
+	return min(max(thread+group, minNice), maxNice)
 }
 
 // autogroupNice returns the nice value of a process's autogroup.

@@ -58,8 +58,8 @@ func Unmap(unsafe.Pointer, uintptr) error { return ErrNotSupported }
 // RaisePriority is not supported here.
 func RaisePriority() error { return ErrNotSupported }
 
-// RaiseThreadPriority is not supported here.
-func RaiseThreadPriority() error { return ErrNotSupported }
+// LeadSession does nothing here.
+func LeadSession() {}
 
 // KeepPriority does nothing here.
 func KeepPriority() error { return nil }

@@ -19,10 +19,12 @@ const raised = 10
 
 // own is the priority of this process's threads.
 var own struct {
-	mu      sync.Mutex
+	mu      sync.RWMutex // AtOwnPriority reads
 	raised  bool
 	nice    int          // of the process before RaisePriority
 	keepers map[int]bool // the threads that keep it
+	led     bool         // LeadSession was called
+	session int          // what SessionNice returned before
 }
 
 // RaisePriority gives all threads of this process a nice value that is lower by 10, and so all that they start. KeepPriority
@@ -77,7 +79,8 @@ func raiseAll(was int) error {
 				continue
 			}
 			switch nice, err := niceOf(tid); {
-			case errors.Is(err, unix.ESRCH): // it has ended
+			case errors.Is(err, unix.ESRCH): // it has ended, and may have started another one
+				again = true
 			case err != nil:
 				return err
 			case nice != want:
@@ -97,15 +100,6 @@ func niceOf(tid int) (int, error) {
 	return niceOffset - n, err
 }
 
-// RaiseThreadPriority does for the calling thread what RaisePriority does for all.
-func RaiseThreadPriority() error {
-	was, err := niceOf(0)
-	if err != nil {
-		return err
-	}
-	return unix.Setpriority(unix.PRIO_PROCESS, 0, max(was-raised, minNice))
-}
-
 // KeepPriority gives the calling thread, to which its goroutine is locked for good, the nice value that this process had before
 // RaisePriority, which may also come later. Processes that the thread starts have it too.
 func KeepPriority() error {
@@ -123,8 +117,8 @@ func KeepPriority() error {
 
 // AtOwnPriority calls a function that starts a process, which gets the nice value that this process had before RaisePriority.
 func AtOwnPriority(start func() error) error {
-	own.mu.Lock()
-	defer own.mu.Unlock() // last: RaisePriority comes before this or behind it
+	own.mu.RLock()
+	defer own.mu.RUnlock() // last: RaisePriority comes before this or behind it
 	if !own.raised {
 		return start()
 	}
@@ -139,4 +133,30 @@ func AtOwnPriority(start func() error) error {
 		return err
 	}
 	return start()
+}
+
+// LeadSession gives the session that this process leads, if it does, the nice value that this process has had so far against
+// other sessions, as far as the kernel lets it: a new session has 0, so the nice value that a process inherits would weigh
+// nothing any more. An ordinary user may set a value of 0 or more, one in 0.1 s among all processes.
+//
+// SessionNice goes on to return that value.
+func LeadSession() {
+	if sid, err := unix.Getsid(0); err != nil || sid != os.Getpid() {
+		return
+	}
+	nice := SessionNice()
+	own.mu.Lock()
+	own.led, own.session = true, nice
+	own.mu.Unlock()
+	if nice != 0 {
+		go leadSession(nice)
+	}
+}
+
+// leadSession sets the nice value of this process's session, again if the kernel puts it off.
+func leadSession(nice int) {
+	const pause = 100 * time.Millisecond
+	for errors.Is(SetSessionNice(os.Getpid(), nice, func() bool { return true }), unix.EAGAIN) {
+		time.Sleep(pause)
+	}
 }
