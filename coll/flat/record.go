@@ -182,7 +182,7 @@ func (t *Team) allHaveArrivedOrMarked() bool { return true }
 // describe describes the part to the agent.
 func (t *Team) describe() {
 	p := &t.p.Words.Parts[t.id]
-	*p = layout.UpperPart{Start: t.seq, Nodes: uint32(len(t.leaders)), Me: uint32(t.node), Members: uint32(len(t.local))}
+	*p = layout.UpperPart{Start: t.seq, Nodes: uint32(len(t.leaders)), Me: uint32(t.node), Members: uint32(len(t.local)), First: uint32(t.pes[0])}
 	for k, i := range t.leaders {
 		node, _ := t.p.Node(t.pes[i])
 		p.Node[k] = uint16(node)

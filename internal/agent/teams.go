@@ -29,19 +29,24 @@ type teams struct {
 
 // team is a team that spans nodes.
 type team struct {
-	id      int
-	start   uint64 // the number of the step before the first one
+	name
 	part    *span.Part
 	nodes   []int          // in the job, of each node of the team
 	members []layout.Local // of the part
 }
 
+// name is the name of a team on all nodes.
+type name struct {
+	id    int
+	start uint64 // the number of the step before the first one
+	first uint32 // the first PE
+}
+
 // earlyMessage is a message for a team that no PE of this node has announced yet.
 type earlyMessage struct {
-	node  int
-	id    int
-	start uint64
-	body  []byte
+	node int
+	name name
+	body []byte
 }
 
 func (t *teams) init(a *Agent) {
@@ -49,8 +54,8 @@ func (t *teams) init(a *Agent) {
 	t.out.init(a)
 }
 
-// messageHead is what precedes a message of a part: u8 id, and u64 start.
-const messageHead = 9
+// messageHead is what precedes a message of a part: u8 id, u32 first, and u64 start.
+const messageHead = 13
 
 // teamRadix is the radix of the tree of nodes.
 const teamRadix = 4
@@ -59,7 +64,7 @@ const teamRadix = 4
 func (t *teams) announced(pe layout.Local, id int) {
 	upper := t.agent.sources[pe].wire.Upper()
 	p := &upper.Parts[id]
-	m := t.find(id, p.Start)
+	m := t.find(name{id, p.Start, p.First})
 	if m == nil {
 		var err error
 		if m, err = t.begin(id, p); err != nil {
@@ -71,10 +76,10 @@ func (t *teams) announced(pe layout.Local, id int) {
 	t.proceed(m)
 }
 
-// find returns the team with an id that begins behind a step.
-func (t *teams) find(id int, start uint64) *team {
-	for _, m := range t.byID[id] {
-		if m.start == start {
+// find returns the team with a name.
+func (t *teams) find(n name) *team {
+	for _, m := range t.byID[n.id] {
+		if m.name == n {
 			return m
 		}
 	}
@@ -83,7 +88,7 @@ func (t *teams) find(id int, start uint64) *team {
 
 // begin begins a team that a member has described.
 func (t *teams) begin(id int, p *layout.UpperPart) (*team, error) {
-	m := &team{id: id, start: p.Start}
+	m := &team{name: name{id, p.Start, p.First}}
 	if p.Nodes < 1 || p.Nodes > layout.UpperNodes || p.Me >= p.Nodes {
 		return nil, fmt.Errorf("node %d of %d, want 0 to %d of at most %d", p.Me, p.Nodes, p.Nodes-1, layout.UpperNodes)
 	}
@@ -106,7 +111,7 @@ func (t *teams) begin(id int, p *layout.UpperPart) (*team, error) {
 	if err != nil {
 		return nil, err
 	}
-	const kept = 8 // teams of an id: late messages are of the last ones
+	const kept = 64 // teams of an id: late messages are of the last ones
 	if all := t.byID[id]; len(all) == kept {
 		t.byID[id] = slices.Delete(all, 0, 1)
 	}
@@ -119,7 +124,7 @@ func (t *teams) begin(id int, p *layout.UpperPart) (*team, error) {
 	early := t.early
 	t.early = nil
 	for _, e := range early {
-		if e.id == id && e.start == m.start {
+		if e.name == m.name {
 			t.deliver(m, e.node, e.body)
 		} else {
 			t.early = append(t.early, e)
@@ -181,11 +186,11 @@ func (t *teams) receive(node int, b []byte) {
 		t.agent.log(fmt.Errorf("node %d sends a team message of %d bytes", node, len(b)))
 		return
 	}
-	id, start, body := int(b[0]), binary.LittleEndian.Uint64(b[1:]), slices.Clone(b[messageHead:])
-	if m := t.find(id, start); m != nil {
+	n, body := name{int(b[0]), binary.LittleEndian.Uint64(b[5:]), binary.LittleEndian.Uint32(b[1:])}, slices.Clone(b[messageHead:])
+	if m := t.find(n); m != nil {
 		t.deliver(m, node, body)
-	} else if all := t.byID[id]; len(all) == 0 || all[len(all)-1].start < start {
-		t.early = append(t.early, earlyMessage{node, id, start, body})
+	} else if all := t.byID[n.id]; len(all) == 0 || all[len(all)-1].start <= n.start {
+		t.early = append(t.early, earlyMessage{node, n, body})
 	}
 }
 
@@ -237,7 +242,7 @@ func (t *teams) perform(m *team, outs []span.Output) {
 	for i := range outs {
 		switch o := &outs[i]; o.Kind {
 		case span.Send:
-			t.room = append(binary.LittleEndian.AppendUint64(append(t.room[:0], byte(m.id)), m.start))
+			t.room = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint32(append(t.room[:0], byte(m.id)), m.first), m.start)
 			t.room = o.Message.Append(t.room)
 			t.out.send(m.nodes[o.To], t.room)
 		case span.Deliver:

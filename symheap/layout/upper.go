@@ -38,11 +38,11 @@ const (
 
 // UpperPart is the part of a team on a node, as one of its members describes it.
 type UpperPart struct {
-	Start   uint64 // the number of the step before the first one
-	Nodes   uint32 // of the team
-	Me      uint32 // this one's index among them
-	Members uint32 // of the part
-	_       uint32
+	Start   uint64                // the number of the step before the first one
+	Nodes   uint32                // of the team
+	Me      uint32                // this one's index among them
+	Members uint32                // of the part
+	First   uint32                // the team's first PE: teams that one call has made have the same id and start
 	Node    [UpperNodes]uint16    // the nodes of the team, in the order of their first members: indices in the job
 	Local   [MaxLocal / 64]uint64 // bit i: the PE with local index i is a member
 }
