@@ -36,6 +36,7 @@ type Config struct {
 type Process struct {
 	Config
 
+	start   uint64 // of the world
 	mu      sync.Mutex
 	used    uint64                    // a bit for each upper id that is taken here
 	reached [layout.UpperTeams]uint64 // the greatest number that a team with this id has reached here
@@ -46,7 +47,17 @@ func NewProcess(c Config) *Process { return &Process{Config: c} }
 
 // Clear prepares the words of this PE for a new world. No other PE may write them, so it is called between two barriers
 // by other means.
-func (p *Process) Clear() { *p.Words = layout.Upper{} }
+//
+// The steps of a new world have greater numbers than those of the world before, whose team the agent still knows.
+func (p *Process) Clear() {
+	if before := &p.Words.Parts[WorldID]; before.Nodes > 0 {
+		p.start = before.Start + worldSteps
+	}
+	*p.Words = layout.Upper{}
+}
+
+// worldSteps is more steps than a world makes.
+const worldSteps = 1 << 40
 
 // offer returns which ids are free here, and the greatest number that any team has reached. A PE that is to be in no
 // spanning team offers all ids.

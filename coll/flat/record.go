@@ -36,6 +36,9 @@ func (t *Team) meet(ctx context.Context, mine span.Record) (span.Record, error) 
 	if err := t.refusal(); err != nil {
 		return mine, err
 	}
+	if who := t.knownDead(); who != nil {
+		return mine, t.giveUp(&coll.DeadError{Members: who})
+	}
 	mine.Member, mine.Differs = int32(t.me), -1
 	if mine.Status == statusOK && mine.Fault == noFault {
 		mine.Who = -1
@@ -44,11 +47,12 @@ func (t *Team) meet(ctx context.Context, mine span.Record) (span.Record, error) 
 	cell := &t.p.Words.Cells[t.id]
 	copy(cell.Data[:], mine.Bytes())
 	atomic.SwapUint64(&cell.Word, t.seq)
+	seen := t.p.Failures.Epoch() // before the look at the members
 	if t.allHaveArrived() {
 		t.p.Port.Announce(t.id)
 	}
 	result := &t.p.Words.Results[t.id]
-	for seen := t.p.Failures.Epoch(); ; seen = t.p.Failures.Epoch() {
+	for {
 		c := wait.Cond{Addr: unsafe.Pointer(&result.Seq), Val: t.seq, Width: 8, Cmp: wait.GE, Seen: seen}
 		_, err := t.p.Waiter.Wait(&c, ctx)
 		if err == nil {
@@ -56,6 +60,10 @@ func (t *Team) meet(ctx context.Context, mine span.Record) (span.Record, error) 
 		}
 		if !errors.Is(err, wait.ErrFailure) {
 			return mine, t.giveUp(&coll.LateError{Member: t.missing(), Err: err})
+		}
+		// The agent hears of a death before this PE does, and may have looked before this PE arrived.
+		if seen = t.p.Failures.Epoch(); t.allHaveArrived() {
+			t.p.Port.Announce(t.id)
 		}
 	}
 	copy(mine.Bytes(), result.Data[:])
@@ -72,7 +80,8 @@ func (t *Team) meet(ctx context.Context, mine span.Record) (span.Record, error) 
 // allHaveArrived says whether no member of the part is missing in the step.
 func (t *Team) allHaveArrived() bool {
 	for _, i := range t.local {
-		if near := t.p.Near(t.pes[i]); atomic.LoadUint64(&near.Cells[t.id].Word) < t.seq {
+		pe := t.pes[i]
+		if atomic.LoadUint64(&t.p.Near(pe).Cells[t.id].Word) < t.seq && (t.p.Failures.Epoch() == 0 || !t.p.Dead(pe)) {
 			return false
 		}
 	}
@@ -118,6 +127,11 @@ func (t *Team) lackError(r *layout.UpperResult) error {
 				worst, who = f, i
 			}
 			_ = pe
+		}
+	}
+	for _, i := range t.knownDead() { // a member has given up for that
+		if worst = dead; !slices.Contains(died, i) {
+			died = append(died, i)
 		}
 	}
 	slices.Sort(died)

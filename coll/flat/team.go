@@ -39,11 +39,11 @@ const WorldID = 0
 // New returns the team of all PEs of a job, whose part on this node is a team of package coll. pes are all members.
 // It does not communicate.
 func New(p *Process, part *coll.Team, pes []layout.PE) (*Team, error) {
-	t, err := newTeam(p, part, pes, WorldID, 0)
+	t, err := newTeam(p, part, pes, WorldID, p.start)
 	if err != nil {
 		return nil, err
 	}
-	if !p.claim(WorldID, 1) {
+	if !p.claim(WorldID, p.start+1) {
 		return nil, errors.New("upper id of the team of all PEs is taken, want one such team in a process")
 	}
 	return t, nil
