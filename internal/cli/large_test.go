@@ -27,7 +27,7 @@ func TestLargeElements(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			program := filepath.Join(t.TempDir(), "large")
-			if out, err := exec.Command("go", "build", "-gcflags", flags, "-o", program, "../../shmem/testdata/large").CombinedOutput(); err != nil {
+			if out, err := exec.Command("go", "build", "-buildvcs=false", "-gcflags", flags, "-o", program, "../../shmem/testdata/large").CombinedOutput(); err != nil {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			for _, args := range [][]string{{"-n", "2"}, {"--emulate", "2", "-n", "2"}} {
