@@ -356,7 +356,11 @@ func (m *member) release() {
 // end ends the daemon.
 func (m *member) end() {
 	l := m.linkNow()
-	if l != nil {
+	switch {
+	case l == nil:
+	case m.root.isKilled():
+		l.Abort()
+	default:
 		_ = l.Close(closeWithin) // a daemon that is gone does not say goodbye, and Client.Close has said so
 	}
 	if m.agent != nil && (m.alone || !m.root.cfg.Agent.All) {

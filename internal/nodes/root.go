@@ -202,11 +202,8 @@ func (r *root) handover(node int) Handover {
 
 // startAgent starts the daemon of a node, or of all nodes.
 func (r *root) startAgent(node int, handover []byte) (*agentProcess, error) {
-	r.mu.Lock()
-	killed := r.killed
-	r.mu.Unlock()
 	switch {
-	case killed:
+	case r.isKilled():
 		return nil, errKilled
 	case isClosed(r.failed):
 		return nil, errNotStarted
@@ -248,16 +245,25 @@ func (r *root) awaitKill(wanted <-chan struct{}) {
 	case <-r.over:
 		return
 	}
+	r.mu.Lock()
+	r.killed = true // before the start fails, which ends the daemons: no goodbye then
+	r.mu.Unlock()
 	r.cancel(errKilled)
 	for _, m := range r.team() {
 		m.kill(errKilled)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.killed = true
 	for _, agent := range r.agents {
 		agent.kill()
 	}
+}
+
+// isKilled reports whether all is to end at once.
+func (r *root) isKilled() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.killed
 }
 
 // giveUp ends what waits for any node.
