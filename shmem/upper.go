@@ -72,29 +72,19 @@ func (t flatTeam) Dissolve(ctx context.Context) error {
 	return t.Team.Dissolve(ctx, coll.Words{3: callDestroy})
 }
 
-// lines carries the lines of package flat as operations on other nodes.
+// lines is the agent and the data of other nodes for package flat.
 type lines struct {
 	far     *far.Port
 	touched *far.Touched
 }
 
-// Send puts data and then sets the word before it.
-func (l lines) Send(ctx context.Context, pe layout.PE, off uint64, data []byte, word uint64) error {
-	if len(data) > 0 {
-		if err := l.far.Put(ctx, l.touched, pe, off+8, unsafe.Pointer(&data[0]), len(data)); err != nil {
-			return err
-		}
-	}
-	return l.far.Signal(ctx, l.touched, pe, off, word, false)
-}
+// Announce tells the agent that the words of a team have changed.
+func (l lines) Announce(id int) { l.far.AnnounceTeam(id) }
 
 // Get copies from an offset of a PE's segment.
 func (l lines) Get(ctx context.Context, pe layout.PE, off uint64, data []byte) error {
 	return l.far.Get(ctx, l.touched, pe, off, unsafe.Pointer(unsafe.SliceData(data)), len(data))
 }
-
-// Complete returns when all that was sent is there.
-func (l lines) Complete(ctx context.Context) error { return l.far.Quiet(ctx, l.touched) }
 
 // newFlatProcess returns the state of all teams of this PE that span nodes.
 func newFlatProcess(j *job.Job) *flat.Process {
@@ -111,6 +101,10 @@ func newFlatProcess(j *job.Job) *flat.Process {
 				return j.Map.Wire(i).Upper()
 			}
 			return nil
+		},
+		Local: func(pe layout.PE) layout.Local {
+			i, _ := j.Place.Local(pe)
+			return i
 		},
 		Node: func(pe layout.PE) (int, error) {
 			if pe < 0 || int(pe) >= j.NPEs {

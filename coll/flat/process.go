@@ -11,15 +11,12 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// Port carries lines and data between PEs of different nodes, in the order of the calls. The caller of New gives it.
+// Port reaches the agent of this node, and data of PEs on other nodes. The caller of New gives it.
 type Port interface {
-	// Send puts data to offset off+8 of a PE's segment, and then sets the word at off. Without data it sets the word
-	// alone. It returns when data may change.
-	Send(ctx context.Context, pe layout.PE, off uint64, data []byte, word uint64) error
+	// Announce tells the agent of this node that the words of a team have changed.
+	Announce(id int)
 	// Get copies from an offset of a PE's segment.
 	Get(ctx context.Context, pe layout.PE, off uint64, data []byte) error
-	// Complete returns when all that was sent is there.
-	Complete(ctx context.Context) error
 }
 
 // Config is what the spanning teams of a process need.
@@ -31,6 +28,7 @@ type Config struct {
 	Failures *failure.View                    // nil: no death is ever reported
 	Near     func(pe layout.PE) *layout.Upper // the words of a PE of this node; nil for any other PE
 	Dead     func(pe layout.PE) bool          // whether a PE is known to be dead; called after a death only
+	Local    func(pe layout.PE) layout.Local  // the local index of a PE of this node
 	Node     func(pe layout.PE) (int, error)  // the index of a PE's node in the job
 }
 
@@ -38,6 +36,7 @@ type Config struct {
 type Process struct {
 	Config
 
+	start   uint64 // of the world
 	mu      sync.Mutex
 	used    uint64                    // a bit for each upper id that is taken here
 	reached [layout.UpperTeams]uint64 // the greatest number that a team with this id has reached here
@@ -48,7 +47,17 @@ func NewProcess(c Config) *Process { return &Process{Config: c} }
 
 // Clear prepares the words of this PE for a new world. No other PE may write them, so it is called between two barriers
 // by other means.
-func (p *Process) Clear() { *p.Words = layout.Upper{} }
+//
+// The steps of a new world have greater numbers than those of the world before, whose team the agent still knows.
+func (p *Process) Clear() {
+	if before := &p.Words.Parts[WorldID]; before.Nodes > 0 {
+		p.start = before.Start + worldSteps
+	}
+	*p.Words = layout.Upper{}
+}
+
+// worldSteps is more steps than a world makes.
+const worldSteps = 1 << 40
 
 // offer returns which ids are free here, and the greatest number that any team has reached. A PE that is to be in no
 // spanning team offers all ids.
@@ -89,17 +98,5 @@ func (p *Process) reach(id int, seq uint64) {
 	p.reached[id] = seq
 }
 
-// Where lines lie in Upper.
-const (
-	outAt    = uint64(unsafe.Offsetof(layout.Upper{}.Out))
-	inAt     = uint64(unsafe.Offsetof(layout.Upper{}.In))
-	mineAt   = uint64(unsafe.Offsetof(layout.Upper{}.Mine))
-	lineSize = uint64(unsafe.Sizeof(layout.UpperLine{}))
-)
-
-// outOffset and inOffset return the offsets of lines in every segment.
-func (p *Process) outOffset(id int) uint64 { return p.Offset + outAt + uint64(id)*lineSize }
-
-func (p *Process) inOffset(id, node int) uint64 {
-	return p.Offset + inAt + uint64(id*layout.UpperNodes+node)*lineSize
-}
+// mineAt is where Mine lies in Upper.
+const mineAt = uint64(unsafe.Offsetof(layout.Upper{}.Mine))

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/coll/span"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -28,13 +29,13 @@ type Made struct {
 func (t *Team) Split(ctx context.Context, kind uint64, members []int, tolerant bool) (Made, error) {
 	pes, spans := t.membersOf(members)
 	part, err := coll.Split(ctx, t.part, t.partOf(members), tolerant && !spans)
-	mine := record{first: coll.Words{3: kind}}
+	mine := span.Record{First: coll.Words{3: kind}}
 	bad, isMembers := errors.AsType[*coll.MembersError](err)
 	switch {
 	case errors.Is(err, coll.ErrNoID):
-		mine.status = statusNoID
+		mine.Status = statusNoID
 	case isMembers:
-		mine.status, mine.who = statusMembers, int32(t.local[bad.Member])<<faultBits|int32(bad.Fault)
+		mine.Status, mine.Who = statusMembers, int32(t.local[bad.Member])<<faultBits|int32(bad.Fault)
 	case err != nil:
 		return Made{}, t.giveUp(t.teamError(err))
 	}
@@ -83,9 +84,9 @@ func (t *Team) partOf(members []int) (part []int) {
 
 // agreeOnID finds an upper id for the new teams of a Split, with all members of the parent. It returns this member's
 // team if that spans nodes.
-func (t *Team) agreeOnID(ctx context.Context, mine record, part *coll.Team, pes []layout.PE, spans bool) (*Team, error) {
+func (t *Team) agreeOnID(ctx context.Context, mine span.Record, part *coll.Team, pes []layout.PE, spans bool) (*Team, error) {
 	for range mostTries {
-		mine.and, mine.top = t.p.offer(spans)
+		mine.And, mine.Top = t.p.offer(spans)
 		r, err := t.step(ctx, mine)
 		if err == nil {
 			err = splitError(&r)
@@ -93,7 +94,7 @@ func (t *Team) agreeOnID(ctx context.Context, mine record, part *coll.Team, pes 
 		if err != nil {
 			return nil, err
 		}
-		id, start := bits.TrailingZeros64(r.and), r.top+1
+		id, start := bits.TrailingZeros64(r.And), r.Top+1
 		var far *Team
 		claimed := true
 		if spans {
@@ -101,16 +102,16 @@ func (t *Team) agreeOnID(ctx context.Context, mine record, part *coll.Team, pes 
 				far, err = newTeam(t.p, part, pes, id, start)
 			}
 		}
-		ask := record{first: mine.first, and: 1, top: start}
+		ask := span.Record{First: mine.First, And: 1, Top: start}
 		switch {
 		case err != nil:
-			ask.fault, ask.who = broken, -1
+			ask.Fault, ask.Who = broken, -1
 		case !claimed:
-			ask.and = 0
+			ask.And = 0
 		}
 		r, e := t.step(ctx, ask)
 		switch {
-		case e == nil && r.and&1 != 0:
+		case e == nil && r.And&1 != 0:
 			return far, nil
 		case claimed && spans:
 			t.p.free(id)
@@ -123,13 +124,13 @@ func (t *Team) agreeOnID(ctx context.Context, mine record, part *coll.Team, pes 
 }
 
 // splitError returns the error of a Split whose members have decided r, the same on all of them.
-func splitError(r *record) error {
+func splitError(r *span.Record) error {
 	switch {
-	case r.differs >= 0:
-		return &coll.OtherError{Member: int(r.differs)}
-	case r.status == statusMembers:
-		return &coll.MembersError{Member: int(r.who) >> faultBits, Fault: coll.Fault(r.who & (1<<faultBits - 1))}
-	case r.status == statusNoID || r.and == 0:
+	case r.Differs >= 0:
+		return &coll.OtherError{Member: int(r.Differs)}
+	case r.Status == statusMembers:
+		return &coll.MembersError{Member: int(r.Who) >> faultBits, Fault: coll.Fault(r.Who & (1<<faultBits - 1))}
+	case r.Status == statusNoID || r.And == 0:
 		return coll.ErrNoID
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/coll/board"
+	"github.com/goshmem/goshmem/coll/span"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -24,7 +26,8 @@ type Team struct {
 	id      int         // upper id
 	seq     uint64      // the latest step
 
-	sent     atomic.Uint64 // the latest step that this leader or root has sent
+	nodes    []int // the place in leaders of each member's node
+	index    []int // the index of each member in the part of its node
 	busy     atomic.Bool
 	broken   atomic.Bool
 	released atomic.Bool
@@ -36,11 +39,11 @@ const WorldID = 0
 // New returns the team of all PEs of a job, whose part on this node is a team of package coll. pes are all members.
 // It does not communicate.
 func New(p *Process, part *coll.Team, pes []layout.PE) (*Team, error) {
-	t, err := newTeam(p, part, pes, WorldID, 0)
+	t, err := newTeam(p, part, pes, WorldID, p.start)
 	if err != nil {
 		return nil, err
 	}
-	if !p.claim(WorldID, 1) {
+	if !p.claim(WorldID, p.start+1) {
 		return nil, errors.New("upper id of the team of all PEs is taken, want one such team in a process")
 	}
 	return t, nil
@@ -49,9 +52,9 @@ func New(p *Process, part *coll.Team, pes []layout.PE) (*Team, error) {
 // newTeam returns a team that begins behind step start.
 func newTeam(p *Process, part *coll.Team, pes []layout.PE, id int, start uint64) (*Team, error) {
 	t := &Team{p: p, part: part, pes: pes, id: id, seq: start, me: -1, node: -1}
-	t.sent.Store(start)
 	near := part.PEs()
 	place := map[int]int{} // of each node in leaders
+	counts := map[int]int{}
 	for i, pe := range pes {
 		node, err := p.Node(pe)
 		if err != nil {
@@ -61,6 +64,9 @@ func newTeam(p *Process, part *coll.Team, pes []layout.PE, id int, start uint64)
 			place[node] = len(t.leaders)
 			t.leaders = append(t.leaders, i)
 		}
+		t.nodes = append(t.nodes, place[node])
+		t.index = append(t.index, counts[node])
+		counts[node]++
 		if len(t.local) < len(near) && near[len(t.local)] == pe {
 			if len(t.local) == part.Me() {
 				t.me = i
@@ -75,6 +81,7 @@ func newTeam(p *Process, part *coll.Team, pes []layout.PE, id int, start uint64)
 	if n := len(t.leaders); n > layout.UpperNodes {
 		return nil, fmt.Errorf("team on %d nodes, want at most %d", n, layout.UpperNodes)
 	}
+	t.describe()
 	return t, nil
 }
 
@@ -83,25 +90,25 @@ func (t *Team) Size() int { return len(t.pes) }
 
 // Same is coll.Team.Same: it compares the words of all members. It is also a barrier.
 func (t *Team) Same(ctx context.Context, w coll.Words) (differs int, first, other coll.Words, err error) {
-	r, err := t.step(ctx, record{first: w})
+	r, err := t.step(ctx, span.Record{First: w})
 	if err != nil {
 		return -1, w, w, err
 	}
-	return int(r.differs), r.first, r.other, nil
+	return int(r.Differs), r.First, r.Other, nil
 }
 
 // Conclude is Same for the end of a collective. failed is why this member could not do its part, or nil. If a member has
 // failed, all members get an error, and the team is broken.
 func (t *Team) Conclude(ctx context.Context, w coll.Words, failed error) (differs int, first coll.Words, err error) {
-	r := record{first: w}
+	r := span.Record{First: w}
 	if failed != nil {
-		r.fault, r.who = faultOf(failed)
+		r.Fault, r.Who = faultOf(failed)
 	}
 	r, err = t.step(ctx, r)
 	if err != nil {
 		return -1, first, err
 	}
-	return int(r.differs), r.first, nil
+	return int(r.Differs), r.First, nil
 }
 
 // Gather gives mine, at most layout.UpperValue bytes, to all members, and passes what some members give to take. w says
@@ -114,12 +121,12 @@ func (t *Team) Gather(ctx context.Context, w coll.Words, mine []byte, from []int
 	}
 	defer t.busy.Store(false)
 	copy(t.p.Words.Mine[t.id][:], mine)
-	r, err := t.meet(ctx, record{first: w})
+	r, err := t.meet(ctx, span.Record{First: w})
 	if err != nil {
 		return -1, first, err
 	}
-	if r.differs >= 0 {
-		return int(r.differs), r.first, nil
+	if r.Differs >= 0 {
+		return int(r.Differs), r.First, nil
 	}
 	data := make([]byte, len(mine))
 	var failed error
@@ -129,12 +136,12 @@ func (t *Team) Gather(ctx context.Context, w coll.Words, mine []byte, from []int
 		}
 		take(i, data)
 	}
-	var end record // also after a failure: the others wait for this member
+	var end span.Record // also after a failure: the others wait for this member
 	if failed != nil {
-		end.fault, end.who = faultOf(failed)
+		end.Fault, end.Who = faultOf(failed)
 	}
 	_, err = t.meet(ctx, end)
-	return -1, r.first, errors.Join(failed, err)
+	return -1, r.First, errors.Join(failed, err)
 }
 
 // read reads what a member gives.
@@ -151,47 +158,12 @@ func (t *Team) read(ctx context.Context, member int, data []byte) error {
 }
 
 // step is a collective of one step. It returns the decision.
-func (t *Team) step(ctx context.Context, mine record) (record, error) {
+func (t *Team) step(ctx context.Context, mine span.Record) (span.Record, error) {
 	if !t.busy.CompareAndSwap(false, true) {
 		return mine, coll.ErrConcurrent
 	}
 	defer t.busy.Store(false)
 	return t.meet(ctx, mine)
-}
-
-// meet is step for a caller that has set busy.
-func (t *Team) meet(ctx context.Context, mine record) (record, error) {
-	if err := t.refusal(); err != nil {
-		return mine, err
-	}
-	mine.member, mine.differs = int32(t.me), -1
-	if mine.status == statusOK && mine.fault == noFault {
-		mine.who = -1
-	}
-	err := coll.ReduceValue(ctx, t.part, &mine, foldAll)
-	if err != nil {
-		return mine, t.giveUp(t.teamError(err))
-	}
-	t.seq++
-	if t.part.Me() == 0 {
-		mine, err = t.meetNodes(ctx, mine)
-	}
-	// The leader has the decision, or the error that its part must learn of, so the end of ctx must not end the broadcast.
-	away := ctx
-	if t.part.Me() == 0 && ctx != nil {
-		away = context.WithoutCancel(ctx)
-	}
-	if e := coll.BroadcastPrivate(away, t.part, mine.bytes(), 0); e != nil && err == nil {
-		return mine, t.giveUp(t.teamError(e))
-	}
-	if err == nil && mine.fault != noFault {
-		err = t.faultError(mine.fault, mine.who)
-	}
-	if err != nil {
-		return mine, t.giveUp(err)
-	}
-	t.p.reach(t.id, t.seq)
-	return mine, nil
 }
 
 // refusal returns why a broken or released team refuses a collective.
@@ -208,10 +180,10 @@ func (t *Team) refusal() error {
 	return coll.ErrBroken
 }
 
-// giveUp breaks the team because of err, and returns err. If this member is a leader, it tells the other nodes.
+// giveUp breaks the team because of err, and returns err.
 func (t *Team) giveUp(err error) error {
-	if !t.broken.Swap(true) && t.part.Me() == 0 {
-		t.sendGaveUp(err, gaveUpPatience)
+	if !t.broken.Swap(true) {
+		t.mark(board.GaveUp)
 	}
 	return err
 }
@@ -261,15 +233,15 @@ func (t *Team) teamError(err error) error {
 // may be another one's by now.
 func (t *Team) Leave() {
 	t.part.Leave()
-	if !t.released.Load() && !t.broken.Swap(true) && t.part.Me() == 0 {
-		t.sendGaveUp(&coll.LeftError{Member: t.me}, leavePatience)
+	if !t.released.Load() && !t.broken.Swap(true) {
+		t.mark(board.Left)
 	}
 }
 
 // Dissolve is the last collective of a team that Split made: it meets the others and releases the team, however that
 // ends. A team that another collective is under way on stays as it is.
 func (t *Team) Dissolve(ctx context.Context, w coll.Words) error {
-	_, err := t.step(ctx, record{first: w})
+	_, err := t.step(ctx, span.Record{First: w})
 	if errors.Is(err, coll.ErrConcurrent) {
 		return err
 	}

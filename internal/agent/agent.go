@@ -58,6 +58,7 @@ type Agent struct {
 	events   []transport.Event // of the pass
 	parts    [][]byte          // of a post
 	frame    stream.Frame      // that is being posted
+	teams    teams
 	express  *expressDesk      // nil: there are no express sockets
 	flusher  transport.Flusher // nil: the transport sends in Poll alone
 }
@@ -82,7 +83,7 @@ func New(cfg Config) (*Agent, error) {
 	m := newMemory(cfg.Segments)
 	a := &Agent{
 		cfg: cfg, memory: m,
-		sender:   stream.NewSender(stream.SenderConfig{Near: cfg.Segments.Len(), Nodes: cfg.Nodes, Limits: m.limits}),
+		sender:   stream.NewSender(stream.SenderConfig{Near: cfg.Segments.Len() + 1, Nodes: cfg.Nodes, Limits: m.limits}), // one more: the agent itself, see teams,
 		receiver: stream.NewReceiver(stream.ReceiverConfig{Nodes: cfg.Nodes}),
 		sources:  make([]source, cfg.Segments.Len()),
 		boxes:    make([][2]outbox, cfg.Nodes),
@@ -94,6 +95,7 @@ func New(cfg Config) (*Agent, error) {
 		a.sources[i].wire, a.sources[i].incarnation = cfg.Segments.Wire(layout.Local(i)), cfg.Incarnation
 		a.sender.StartPE(layout.Local(i), cfg.Incarnation)
 	}
+	a.teams.init(a)
 	if cfg.Express != nil {
 		a.startExpress(cfg.Express)
 	}
@@ -282,6 +284,7 @@ func (a *Agent) DropIncarnation(node int, local layout.Local, incarnation uint32
 	case int(local) < len(a.sources) && a.sources[local].incarnation <= incarnation:
 		a.memory.dead[local] = true
 		a.dropSource(local)
+		a.teams.look()
 	}
 }
 
@@ -292,6 +295,7 @@ func (a *Agent) DropNode(node int) {
 	}
 	a.sender.DropNode(node)
 	a.receiver.DropNode(node)
+	a.teams.dropNode(node)
 	if a.express != nil {
 		a.express.dropNode(node)
 	}

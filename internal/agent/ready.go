@@ -34,12 +34,16 @@ func (a *Agent) takeReady() (some bool) {
 			continue
 		}
 		some = true
-		if tail-s.head > layout.WireBlocks {
-			a.accuse(layout.Local(i), "%d blocks in Ready, want at most %d", tail-s.head, layout.WireBlocks)
+		if tail-s.head > layout.WireReady {
+			a.accuse(layout.Local(i), "%d numbers in Ready, want at most %d", tail-s.head, layout.WireReady)
 			continue
 		}
 		for ; s.head != tail; s.head++ {
-			n := s.wire.Ready[s.head%layout.WireBlocks]
+			n := s.wire.Ready[s.head%layout.WireReady]
+			if n >= layout.UpperReady && n < layout.UpperReady+layout.UpperTeams {
+				a.teams.announced(layout.Local(i), int(n-layout.UpperReady))
+				continue
+			}
 			if n >= layout.WireBlocks {
 				a.accuse(layout.Local(i), "block %d in Ready, want less than %d", n, layout.WireBlocks)
 				break

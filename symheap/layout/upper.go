@@ -2,54 +2,82 @@ package layout
 
 import "unsafe"
 
-// The members of a team that spans nodes meet by the words of Upper. They lie behind Wire in the region RegionWire.
-// The first member of the team is its root. The first member on each node leads the node. Teams have the same upper id
-// on all their members; id 0 is the team of all PEs. The lines of a team in other segments than those of its root and
-// its leaders are not used.
+// The members of a team that spans nodes meet by the words of Upper, with the agents of their nodes between them. They lie behind
+// Wire in the region RegionWire. Teams have the same upper id on all their members; id 0 is the team of all PEs. Ids are
+// used again.
 //
-// The steps of a team have numbers, which only grow. Ids are used again, with greater numbers.
+// The members of a team on one node are its part there. The steps of a team have numbers, which only grow.
 //
-//	In[t][k]   in the root's segment: what node k contributes to a step. The leader of node k, by records of its stream
-//	Out[t]     in a leader's segment: the result. The root, by records of its stream
-//	Mine[t]    in each member's segment: what the member gives the others. The member
+//	Parts[t]    in each member's segment: what the part is. The member, before it announces the team
+//	Cells[t]    in each member's segment: what the member contributes to a step. The member
+//	Results[t]  in each member's segment: the result of a step. The agent
+//	Mine[t]     in each member's segment: what the member gives the others. The member
 //
-// Line.Seq: a leader puts Data and then sends a signal that sets Seq to the number of the step, so Data is there before
-// Seq (release). The owner waits for Seq (acquire), and reads Data after it. A leader writes In of the next step when
-// it has read Out of this one, and the root writes Out when it has read In of all nodes. So one line is enough for
-// each direction: its reader is done with it when it is written again.
+// Cell.Word is an arrival word (package coll/board): the number of the step that the member has entered, with the marks of one
+// that enters no further step. The member stores Data, then Word (sequentially consistent: of several members that arrive
+// together, one sees that all have). The agent reads Word (acquire), then Data. It is the only reader of Data, and is done with it
+// when it has stored the result.
+//
+// Result.Seq: the agent stores what is behind it, then Seq (release), and wakes the member. The member waits for Seq (acquire).
+// The agent stores the next result when all living members have entered the next step, so they have read this one.
+//
+// A member announces a team, and that all have entered a step, by a number of Ready that is UpperReady plus the id.
 //
 // Mine: the owner writes it before it enters a step. The other members read it, near ones in place and others by gets,
 // when that step has ended for them, and before they enter the next one. The owner writes it again when the next step has
 // ended.
-//
-// UpperGaveUp in Seq: the writer enters no further step. The bits below UpperWho hold the last step that it has written.
-// With UpperDied, it has given up because a member has died, with UpperLeft because a member has left the team, which may be
-// the writer. The bits from UpperWho to UpperLeft hold the index of that member in the team. Data stays as it is, as its
-// reader may be at it.
 const (
 	UpperOffset = 5 << 19 // of Upper in the region
 	UpperTeams  = 64
 	UpperNodes  = 128
 	UpperData   = 120 // bytes that a step carries
 	UpperValue  = 1024
-
-	UpperGaveUp = 1 << 62
-	UpperDied   = 1 << 61
-	UpperLeft   = 1 << 60
-	UpperWho    = 1 << 40 // what indices of members are multiples of
+	UpperLacks  = 60      // members in a result that have not contributed
+	UpperReady  = 1 << 16 // in Ready: of a team
 )
 
-// UpperLine is one contribution or result.
-type UpperLine struct {
-	Seq  uint64
+// UpperPart is the part of a team on a node, as one of its members describes it.
+type UpperPart struct {
+	Start   uint64                // the number of the step before the first one
+	Nodes   uint32                // of the team
+	Me      uint32                // this one's index among them
+	Members uint32                // of the part
+	First   uint32                // the team's first PE: teams that one call has made have the same id and start
+	Node    [UpperNodes]uint16    // the nodes of the team, in the order of their first members: indices in the job
+	Local   [MaxLocal / 64]uint64 // bit i: the PE with local index i is a member
+}
+
+// UpperCell is what a member contributes.
+type UpperCell struct {
+	Word uint64
 	Data [UpperData]byte
+}
+
+// UpperLack is a member that has not contributed.
+type UpperLack struct {
+	Node   uint16 // its index in the team
+	Member uint16 // its index in the part there; UpperAll: all members of the node
+	Why    uint32 // board.Verdict
+}
+
+// UpperAll stands for all members of a node.
+const UpperAll = 1<<16 - 1
+
+// UpperResult is the result of a step.
+type UpperResult struct {
+	Seq   uint64
+	Data  [UpperData]byte
+	Lacks uint32 // how many members have not contributed; of more than UpperLacks, the first ones are listed
+	_     uint32
+	Lack  [UpperLacks]UpperLack
 }
 
 // Upper is the words of a PE's spanning teams.
 type Upper struct {
-	Out  [UpperTeams]UpperLine
-	In   [UpperTeams][UpperNodes]UpperLine
-	Mine [UpperTeams][UpperValue]byte
+	Parts   [UpperTeams]UpperPart
+	Cells   [UpperTeams]UpperCell
+	Results [UpperTeams]UpperResult
+	Mine    [UpperTeams][UpperValue]byte
 }
 
 // The conversions fail to compile if Upper does not fit between Wire and the end of the region.

@@ -1,0 +1,80 @@
+package span
+
+import (
+	"unsafe"
+
+	"github.com/goshmem/goshmem/coll/board"
+)
+
+// Died is why a member of a lost node has not contributed.
+const Died = board.Died
+
+// Fault says why a step has failed. Of several faults, the greatest is reported.
+type Fault uint32
+
+// The faults.
+const (
+	NoFault Fault = iota
+	Broken        // a member has given the team up
+	Left          // a member has left the team
+	Dead          // a member has died
+)
+
+// Record is what members contribute to a step, folded, and its decision. It has the same form in every process of the
+// job, as all have the same layout version.
+type Record struct {
+	First   [4]uint64 // what the lowest member gave
+	Other   [4]uint64 // what the member Differs gave
+	And     uint64    // of the words that all gave
+	Top     uint64    // the greatest number that a member has used
+	Member  int32     // the lowest member
+	Differs int32     // the lowest member that gave other words; -1: none
+	Who     int32     // the member that the fault or the status is about; -1: unknown
+	Fault   Fault
+	Status  uint32 // the greatest one that a member gives
+	_       uint32
+}
+
+// RecordBytes is the size of a record.
+const RecordBytes = int(unsafe.Sizeof(Record{}))
+
+// Bytes returns the record as bytes.
+func (r *Record) Bytes() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(r)), RecordBytes) }
+
+// FoldRecords is Fold for records as bytes.
+func FoldRecords(acc, in []byte) {
+	var a, b Record
+	copy(a.Bytes(), acc)
+	copy(b.Bytes(), in)
+	a.Fold(&b)
+	copy(acc, a.Bytes())
+}
+
+// Fold adds what in has to r, in any order.
+func (r *Record) Fold(in *Record) {
+	if in.Member < r.Member {
+		low := *in
+		low.Fold(r)
+		*r = low
+		return
+	}
+	switch {
+	case in.First != r.First:
+		r.noteDiffers(in.Member, in.First)
+	case in.Differs >= 0:
+		r.noteDiffers(in.Differs, in.Other)
+	}
+	r.And &= in.And
+	r.Top = max(r.Top, in.Top)
+	if in.Fault > r.Fault || in.Status > r.Status {
+		r.Who = in.Who
+	}
+	r.Fault, r.Status = max(r.Fault, in.Fault), max(r.Status, in.Status)
+}
+
+// noteDiffers notes a member that gave other words, unless a lower one is known.
+func (r *Record) noteDiffers(member int32, words [4]uint64) {
+	if r.Differs < 0 || member < r.Differs {
+		r.Differs, r.Other = member, words
+	}
+}
