@@ -50,10 +50,11 @@ func (s *scenario) Member(me int) (explore.Member, error) {
 }
 
 // addBytes adds numbers of one byte.
-func addBytes(acc, in []byte) {
+func addBytes(acc, in []byte) []byte {
 	for i := range acc {
 		acc[i] += in[i]
 	}
+	return acc
 }
 
 // contribution is what a PE gives to a step: 1 at its own place, and the number of the step behind that.

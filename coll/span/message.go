@@ -139,9 +139,9 @@ func readNodes(b []byte) (nodes []ftco.Node, rest []byte, ok bool) {
 	return nodes, b, true
 }
 
-// check looks whether a node of a team of so many can have sent the message.
-func (m *Message) check(nodes, from int) error {
-	bad := func(n int32) bool { return n < 0 || int(n) >= nodes }
+// check looks whether another node of the team can have sent the message.
+func (m *Message) check(c *Config, from int) error {
+	bad := func(n int32) bool { return n < 0 || int(n) >= c.Nodes }
 	switch {
 	case m.Kind < ftco.Up || m.Kind > ftco.Alive:
 		return fmt.Errorf("node %d sends a message of kind %d, want %d to %d", from, m.Kind, ftco.Up, ftco.Alive)
@@ -152,12 +152,15 @@ func (m *Message) check(nodes, from int) error {
 		for _, list := range [][]ftco.Node{m.Sets.Missing, m.Sets.Failed} {
 			for _, n := range list {
 				if bad(n) {
-					return fmt.Errorf("node %d sends a set with node %d, want one below %d", from, n, nodes)
+					return fmt.Errorf("node %d sends a set with node %d, want one below %d", from, n, c.Nodes)
 				}
 			}
 		}
 	}
 	if m.Value != nil {
+		if m.Value.Data != nil && len(m.Value.Data) < c.Least {
+			return fmt.Errorf("node %d sends data of %d bytes, want %d or more", from, len(m.Value.Data), c.Least)
+		}
 		for _, e := range m.Value.Without {
 			if bad(e.Node) || e.Member < 0 || e.Why <= board.Entered || e.Why > board.HasGivenUp {
 				return fmt.Errorf("node %d sends the exception %+v", from, e)

@@ -13,8 +13,10 @@ type Config struct {
 	Nodes, Me int // how many nodes the team is on, in the order of their first members; this one's index among them
 	Members   int // on this node
 	Radix     int // of the tree of nodes
-	// Fold folds the data of later members into that of earlier ones.
-	Fold func(acc, in []byte)
+	Least     int // bytes that all data have at least
+	// Fold returns the data of two sets of members in one. It may use the memory of acc, and not that of in. Contributions of
+	// later nodes may come before those of earlier ones.
+	Fold func(acc, in []byte) []byte
 }
 
 // Ask is what a part asks its driver for.
@@ -127,7 +129,7 @@ func (p *Part) SetData(data []byte, out []Output) []Output {
 
 // Receive takes a message of another node. It returns an error if no part sends such a message.
 func (p *Part) Receive(from int, m *Message, out []Output) ([]Output, error) {
-	if err := m.check(p.cfg.Nodes, from); err != nil {
+	if err := m.check(&p.cfg, from); err != nil {
 		return out, err
 	}
 	msg := ftco.Msg{Kind: m.Kind, Call: p.call, Seq: m.Seq, Committed: m.Committed, Value: ftco.NoValue, Sets: m.Sets}

@@ -26,13 +26,12 @@ type Record struct {
 	First   [4]uint64 // what the lowest member gave
 	Other   [4]uint64 // what the member Differs gave
 	And     uint64    // of the words that all gave
-	Top     uint64    // the greatest number that a member has used
 	Member  int32     // the lowest member
 	Differs int32     // the lowest member that gave other words; -1: none
 	Who     int32     // the member that the fault or the status is about; -1: unknown
 	Fault   Fault
 	Status  uint32 // the greatest one that a member gives
-	_       uint32
+	Give    uint32 // bytes that the member gives besides
 }
 
 // RecordBytes is the size of a record.
@@ -40,15 +39,6 @@ const RecordBytes = int(unsafe.Sizeof(Record{}))
 
 // Bytes returns the record as bytes.
 func (r *Record) Bytes() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(r)), RecordBytes) }
-
-// FoldRecords is Fold for records as bytes.
-func FoldRecords(acc, in []byte) {
-	var a, b Record
-	copy(a.Bytes(), acc)
-	copy(b.Bytes(), in)
-	a.Fold(&b)
-	copy(acc, a.Bytes())
-}
 
 // Fold adds what in has to r, in any order.
 func (r *Record) Fold(in *Record) {
@@ -65,7 +55,6 @@ func (r *Record) Fold(in *Record) {
 		r.noteDiffers(in.Differs, in.Other)
 	}
 	r.And &= in.And
-	r.Top = max(r.Top, in.Top)
 	if in.Fault > r.Fault || in.Status > r.Status {
 		r.Who = in.Who
 	}

@@ -29,8 +29,7 @@ func (p *Part) combine(acc, in *Value) *Value {
 	case in.Data == nil:
 		v.Data = acc.Data
 	default:
-		v.Data = slices.Clone(acc.Data)
-		p.cfg.Fold(v.Data, in.Data)
+		v.Data = p.cfg.Fold(slices.Clone(acc.Data), in.Data)
 	}
 	return v
 }

@@ -3,9 +3,11 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/agent/stream"
+	"github.com/goshmem/goshmem/internal/agent/teams"
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
 	"github.com/goshmem/goshmem/transport"
@@ -58,7 +60,8 @@ type Agent struct {
 	events   []transport.Event // of the pass
 	parts    [][]byte          // of a post
 	frame    stream.Frame      // that is being posted
-	teams    teams
+	teams    *teams.Teams
+	own      ownStream
 	express  *expressDesk      // nil: there are no express sockets
 	flusher  transport.Flusher // nil: the transport sends in Poll alone
 }
@@ -83,7 +86,7 @@ func New(cfg Config) (*Agent, error) {
 	m := newMemory(cfg.Segments)
 	a := &Agent{
 		cfg: cfg, memory: m,
-		sender:   stream.NewSender(stream.SenderConfig{Near: cfg.Segments.Len() + 1, Nodes: cfg.Nodes, Limits: m.limits}), // one more: the agent itself, see teams,
+		sender:   stream.NewSender(stream.SenderConfig{Near: cfg.Segments.Len() + 1, Nodes: cfg.Nodes, Limits: m.limits}), // one more: the agent itself (ownStream)
 		receiver: stream.NewReceiver(stream.ReceiverConfig{Nodes: cfg.Nodes}),
 		sources:  make([]source, cfg.Segments.Len()),
 		boxes:    make([][2]outbox, cfg.Nodes),
@@ -95,7 +98,8 @@ func New(cfg Config) (*Agent, error) {
 		a.sources[i].wire, a.sources[i].incarnation = cfg.Segments.Wire(layout.Local(i)), cfg.Incarnation
 		a.sender.StartPE(layout.Local(i), cfg.Incarnation)
 	}
-	a.teams.init(a)
+	a.own.init(a)
+	a.teams = a.newTeams()
 	if cfg.Express != nil {
 		a.startExpress(cfg.Express)
 	}
@@ -284,7 +288,7 @@ func (a *Agent) DropIncarnation(node int, local layout.Local, incarnation uint32
 	case int(local) < len(a.sources) && a.sources[local].incarnation <= incarnation:
 		a.memory.dead[local] = true
 		a.dropSource(local)
-		a.teams.look()
+		a.teams.Dies(local, atomic.SwapUint64(&a.sources[local].wire.Teams, 0))
 	}
 }
 
@@ -295,7 +299,8 @@ func (a *Agent) DropNode(node int) {
 	}
 	a.sender.DropNode(node)
 	a.receiver.DropNode(node)
-	a.teams.dropNode(node)
+	a.own.dropNode(node)
+	a.teams.DropNode(node)
 	if a.express != nil {
 		a.express.dropNode(node)
 	}

@@ -72,7 +72,7 @@ type sink Agent
 func (s *sink) Done(local layout.Local, class, node int, count uint64) {
 	s.progress = true
 	if int(local) == len(s.sources) {
-		s.teams.done(node, count)
+		s.own.done(node, count)
 		return
 	}
 	s.cfg.Page.Traffic[local].Received += stream.HeaderSize
@@ -106,7 +106,9 @@ func (x *executor) Execute(source stream.Source, r *record.Record) (record.Statu
 	case record.OpFetchOnce:
 		return x.repeat(source, r)
 	case record.OpTeam:
-		x.teams.receive(source.Node, r.Data())
+		if message, whole := x.own.receive(source.Node, r.Data()); whole {
+			x.teams.Receive(source.Node, message)
+		}
 		return record.StatusOK, 0
 	}
 	status, value := x.perform(r)

@@ -109,7 +109,7 @@ func (a *testAgent) change(f func()) {
 // pass takes what is in Ready and executes records.
 func (a *testAgent) pass() (worked bool) {
 	for tail := atomic.LoadUint64(&a.wire.Tail); a.taken < tail; {
-		i := atomic.LoadUint32(&a.wire.Ready[a.taken%layout.WireReady])
+		i := atomic.LoadUint32(&a.wire.Ready[a.taken%layout.WireBlocks])
 		a.taken++
 		a.look(int(i))
 		worked = true

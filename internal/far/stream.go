@@ -80,7 +80,7 @@ func (p *Port) queue(s *stream) {
 		queued = atomic.CompareAndSwapUint32(&b.State, state, layout.BlockQueued)
 	}
 	if queued {
-		atomic.StoreUint32(&p.wire.Ready[p.tail%layout.WireReady], uint32(s.index))
+		atomic.StoreUint32(&p.wire.Ready[p.tail%layout.WireBlocks], uint32(s.index))
 		p.tail++
 		atomic.StoreUint64(&p.wire.Tail, p.tail) // a locked instruction: the agent's bell is read after it
 	}
@@ -92,11 +92,7 @@ func (p *Port) queue(s *stream) {
 
 // AnnounceTeam tells the agent that the words of a team of this PE have changed (layout.Upper).
 func (p *Port) AnnounceTeam(id int) {
-	p.mu.Lock()
-	atomic.StoreUint32(&p.wire.Ready[p.tail%layout.WireReady], layout.UpperReady+uint32(id))
-	p.tail++
-	atomic.StoreUint64(&p.wire.Tail, p.tail)
-	p.mu.Unlock()
+	atomic.OrUint64(&p.wire.Teams, 1<<id)
 	rma.RingEvent(p.agent, p.event)
 }
 

@@ -3,46 +3,67 @@ package layout
 import "unsafe"
 
 // The members of a team that spans nodes meet by the words of Upper, with the agents of their nodes between them. They lie behind
-// Wire in the region RegionWire. Teams have the same upper id on all their members; id 0 is the team of all PEs. Ids are
-// used again.
+// Wire in the region RegionWire.
 //
-// The members of a team on one node are its part there. The steps of a team have numbers, which only grow.
+// The members of a team on one node are its part there, a team of package coll. Its id there, free with all members of the part, is
+// the place of the team's words in Upper. It differs from node to node; between nodes a team goes by its name. Ids are used again.
 //
-//	Parts[t]    in each member's segment: what the part is. The member, before it announces the team
-//	Cells[t]    in each member's segment: what the member contributes to a step. The member
-//	Results[t]  in each member's segment: the result of a step. The agent
-//	Mine[t]     in each member's segment: what the member gives the others. The member
+// A team has two lines of steps: its collectives, and its agreements. The steps of a line have numbers, which only grow. Each
+// member counts from a number of its own (UpperPart.Start).
+//
+//	Parts[t]           in each member's segment: what the part is. The member, before it announces the team
+//	Lines[l][t].Cell   in each member's segment: what the member contributes to a step. The member
+//	Lines[l][t].Given  in each member's segment: the rest of it. The member
+//	Lines[l][t].Result in each member's segment: the result of a step. The agent
 //
 // Cell.Word is an arrival word (package coll/board): the number of the step that the member has entered, with the marks of one
-// that enters no further step. The member stores Data, then Word (sequentially consistent: of several members that arrive
-// together, one sees that all have). The agent reads Word (acquire), then Data. It is the only reader of Data, and is done with it
-// when it has stored the result.
+// that enters no further step. The member stores Given and Data, then Word (sequentially consistent: of several members that arrive
+// together, one sees that all have). The agent reads Word (acquire), then the others. It is the only reader of Given and
+// Data in such a step, and is done with them when it has stored the result.
 //
 // Result.Seq: the agent stores what is behind it, then Seq (release), and wakes the member. The member waits for Seq (acquire).
 // The agent stores the next result when all living members have entered the next step, so they have read this one.
 //
-// A member announces a team, and that all have entered a step, by a number of Ready that is UpperReady plus the id.
+// UpperPart: the member stores Start first (sequentially consistent), then the words of both lines and the rest, then Name, its
+// second half last (release), and then announces the team. The agent reads the second half of Name first (acquire), then what
+// it needs. It reads an arrival word first, then Start: as long as that is the one that it knows, the word is of the team that it
+// knows. Ended: the member (release); the agent reads it when the team is announced.
 //
-// Mine: the owner writes it before it enters a step. The other members read it, near ones in place and others by gets,
-// when that step has ended for them, and before they enter the next one. The owner writes it again when the next step has
-// ended.
+// A member announces a team, and that all have entered a step, by the team's bit in Wire.Teams.
+//
+// Given is read by others than the agent, too, if the members say so in a step: near ones read it in place and others by gets,
+// when that step has ended for them and before they enter the next one. The owner writes it again when the next step has ended.
 const (
 	UpperOffset = 5 << 19 // of Upper in the region
-	UpperTeams  = 64
+	UpperTeams  = MaxTeams
 	UpperNodes  = 128
-	UpperData   = 120 // bytes that a step carries
-	UpperValue  = 1024
-	UpperLacks  = 60      // members in a result that have not contributed
-	UpperReady  = 1 << 16 // in Ready: of a team
+	UpperData   = 120  // bytes of a step in the line of its word
+	UpperGiven  = 1024 // bytes that a member gives besides
+	UpperBody   = 8160 // bytes of a result besides
 )
+
+// The lines of steps of a team.
+const (
+	UpperSteps = iota // collectives
+	UpperVotes        // agreements
+	UpperLines        // how many
+)
+
+// UpperWorld is the id of the team of all PEs. In the first world of a process its name is UpperFirstWorld. Agents know that team
+// before any member has described it: no step that makes it comes before its first one.
+const UpperWorld = 0
+
+// UpperFirstWorld is the first word of a name whose second is 0. In the next world it is one more, and so on.
+const UpperFirstWorld = 1
 
 // UpperPart is the part of a team on a node, as one of its members describes it.
 type UpperPart struct {
-	Start   uint64                // the number of the step before the first one
+	Start   uint64                // the number of this member's step before its first one, on both lines; never the same again for an id
+	Name    [2]uint64             // of the team, on all its nodes
 	Nodes   uint32                // of the team
 	Me      uint32                // this one's index among them
 	Members uint32                // of the part
-	First   uint32                // the team's first PE: teams that one call has made have the same id and start
+	Ended   uint32                // the member makes no step any more, as the last one has ended well
 	Node    [UpperNodes]uint16    // the nodes of the team, in the order of their first members: indices in the job
 	Local   [MaxLocal / 64]uint64 // bit i: the PE with local index i is a member
 }
@@ -63,27 +84,40 @@ type UpperLack struct {
 // UpperAll stands for all members of a node.
 const UpperAll = 1<<16 - 1
 
-// UpperResult is the result of a step.
+// UpperLackBytes is the size of an UpperLack.
+const UpperLackBytes = 8
+
+// UpperResult is the result of a step. Body has the members that have not contributed, one UpperLack after the other, and behind
+// them what the members gave.
 type UpperResult struct {
 	Seq   uint64
-	Data  [UpperData]byte
-	Lacks uint32 // how many members have not contributed; of more than UpperLacks, the first ones are listed
-	_     uint32
-	Lack  [UpperLacks]UpperLack
+	Lacks uint32 // how many members have not contributed. If they do not fit into Body, the first ones are there
+	Gave  uint32 // bytes behind them. UpperTooMuch: they do not fit
+	Data  [UpperData - 8]byte
+	Body  [UpperBody]byte
+}
+
+// UpperTooMuch is UpperResult.Gave of what does not fit.
+const UpperTooMuch = 1<<32 - 1
+
+// UpperLine is the words of one line of steps.
+type UpperLine struct {
+	Cell   UpperCell
+	Given  [UpperGiven]byte
+	Result UpperResult
 }
 
 // Upper is the words of a PE's spanning teams.
 type Upper struct {
-	Parts   [UpperTeams]UpperPart
-	Cells   [UpperTeams]UpperCell
-	Results [UpperTeams]UpperResult
-	Mine    [UpperTeams][UpperValue]byte
+	Parts [UpperTeams]UpperPart
+	Lines [UpperLines][UpperTeams]UpperLine
 }
 
 // The conversions fail to compile if Upper does not fit between Wire and the end of the region.
 const (
 	_ = uint64(UpperOffset - unsafe.Sizeof(Wire{}))
 	_ = uint64(WireSize - UpperOffset - unsafe.Sizeof(Upper{}))
+	_ = uint64(UpperLackBytes-unsafe.Sizeof(UpperLack{})) + uint64(unsafe.Sizeof(UpperLack{})-UpperLackBytes)
 )
 
 // Upper returns the words behind w.

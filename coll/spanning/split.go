@@ -1,9 +1,8 @@
-package flat
+package spanning
 
 import (
 	"context"
 	"errors"
-	"math/bits"
 	"slices"
 
 	"github.com/goshmem/goshmem/coll"
@@ -11,10 +10,15 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// mostTries bounds how often Split tries another upper id.
-const mostTries = 64
+// status says why a node has no part of a team that is being made.
+const (
+	statusOK      uint32 = iota
+	statusNoID           // the part has found no free id
+	statusMembers        // the lists of the part's members are no groups
+	statusNoTeam         // a new team is on too many nodes
+)
 
-// Made is a team that Split has made: one of both fields is set, or none if this PE is in no team.
+// Made is a team that Split or Survivors has made: one of both fields is set, or none if this PE is in no team.
 type Made struct {
 	Near *coll.Team // all members are on this node
 	Far  *Team      // the members are on several nodes
@@ -22,32 +26,67 @@ type Made struct {
 
 // Split makes teams of the members of a team. Each member gives the members of the team that it is to be in, as indices
 // in this team in the order of the new one, or none. All members of a new team give the same list. Teams of one call do
-// not overlap. A team on one node may be tolerant; one that spans nodes is strict.
+// not overlap.
 //
 // kind is the call, which members compare. All members get the same error: coll.ErrNoID if too many teams exist, a
-// *coll.MembersError for bad lists, or that of a step.
+// *coll.MembersError for bad lists, or that of a step. It is strict: if a member has died, all get a *coll.DeadError.
 func (t *Team) Split(ctx context.Context, kind uint64, members []int, tolerant bool) (Made, error) {
-	pes, spans := t.membersOf(members)
-	part, err := coll.Split(ctx, t.part, t.partOf(members), tolerant && !spans)
+	if !t.busy.CompareAndSwap(false, true) {
+		return Made{}, coll.ErrConcurrent
+	}
+	defer t.busy.Store(false)
 	mine := span.Record{First: coll.Words{3: kind}}
+	part, err := coll.Split(ctx, t.part, t.partOf(members), tolerant)
 	bad, isMembers := errors.AsType[*coll.MembersError](err)
+	died, isDeath := errors.AsType[*coll.DeadError](err)
 	switch {
+	case err == nil:
 	case errors.Is(err, coll.ErrNoID):
 		mine.Status = statusNoID
 	case isMembers:
 		mine.Status, mine.Who = statusMembers, int32(t.local[bad.Member])<<faultBits|int32(bad.Fault)
-	case err != nil:
+	case isDeath && t.tolerant:
+		mine.Fault, mine.Who = dead, int32(t.local[died.Members[0]])
+	default:
 		return Made{}, t.giveUp(t.teamError(err))
 	}
-	far, err := t.agreeOnID(ctx, mine, part, pes, spans)
-	if err != nil || !spans {
-		if err != nil {
-			part.Release()
-			part = nil
+	pes, spans := t.membersOf(members)
+	var far *Team
+	if part != nil && spans { // described before the step: who uses the team relies on it
+		if far, err = t.p.newTeam(part, pes, hashName(t.name, bySplit, t.seq[layout.UpperSteps]-t.start, pes[0])); err != nil {
+			mine.Status = statusNoTeam
 		}
-		return Made{Near: part}, err
 	}
-	return Made{Far: far}, nil
+	d, err := t.meet(ctx, mine, nil)
+	switch {
+	case errors.Is(err, ErrAgain) || err == nil && len(d.failed) > 0:
+		err = t.DeathOf(d.failed)
+	case err == nil:
+		err = splitError(&d.Record)
+	}
+	switch {
+	case err != nil && far != nil:
+		far.Release()
+		return Made{}, err
+	case err != nil:
+		part.Release()
+		return Made{}, err
+	case spans:
+		return Made{Far: far}, nil
+	}
+	return Made{Near: part}, nil
+}
+
+// DeathOf returns the error of a collective that needs all members: some have failed, or a member knows another one to be dead.
+func (t *Team) DeathOf(failed []int) error {
+	all := slices.Clone(failed)
+	for _, i := range t.knownDead() {
+		if !slices.Contains(all, i) {
+			all = append(all, i)
+		}
+	}
+	slices.Sort(all)
+	return &coll.DeadError{Members: all}
 }
 
 // faultBits is the number of bits of record.who that a coll.Fault takes.
@@ -82,47 +121,6 @@ func (t *Team) partOf(members []int) (part []int) {
 	return part
 }
 
-// agreeOnID finds an upper id for the new teams of a Split, with all members of the parent. It returns this member's
-// team if that spans nodes.
-func (t *Team) agreeOnID(ctx context.Context, mine span.Record, part *coll.Team, pes []layout.PE, spans bool) (*Team, error) {
-	for range mostTries {
-		mine.And, mine.Top = t.p.offer(spans)
-		r, err := t.step(ctx, mine)
-		if err == nil {
-			err = splitError(&r)
-		}
-		if err != nil {
-			return nil, err
-		}
-		id, start := bits.TrailingZeros64(r.And), r.Top+1
-		var far *Team
-		claimed := true
-		if spans {
-			if claimed = t.p.claim(id, start); claimed {
-				far, err = newTeam(t.p, part, pes, id, start)
-			}
-		}
-		ask := span.Record{First: mine.First, And: 1, Top: start}
-		switch {
-		case err != nil:
-			ask.Fault, ask.Who = broken, -1
-		case !claimed:
-			ask.And = 0
-		}
-		r, e := t.step(ctx, ask)
-		switch {
-		case e == nil && r.And&1 != 0:
-			return far, nil
-		case claimed && spans:
-			t.p.free(id)
-		}
-		if err = errors.Join(err, e); err != nil {
-			return nil, err
-		}
-	}
-	return nil, coll.ErrNoID
-}
-
 // splitError returns the error of a Split whose members have decided r, the same on all of them.
 func splitError(r *span.Record) error {
 	switch {
@@ -130,7 +128,9 @@ func splitError(r *span.Record) error {
 		return &coll.OtherError{Member: int(r.Differs)}
 	case r.Status == statusMembers:
 		return &coll.MembersError{Member: int(r.Who) >> faultBits, Fault: coll.Fault(r.Who & (1<<faultBits - 1))}
-	case r.Status == statusNoID || r.And == 0:
+	case r.Status == statusNoTeam:
+		return ErrNodes
+	case r.Status == statusNoID:
 		return coll.ErrNoID
 	}
 	return nil

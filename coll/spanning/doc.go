@@ -44,4 +44,4 @@
 //
 // A new team begins at a number that is greater than any that its members have used, so nothing that is left in its
 // lines looks like a step of its own.
-package flat
+package spanning
