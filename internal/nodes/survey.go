@@ -168,40 +168,52 @@ func fit(alone, slowest, all time.Duration, n int) tree.LogP {
 // givenRadix returns the radix of a job of few nodes: any gives the same tree, unless there will be more nodes.
 func (r *root) givenRadix() int { return cmp.Or(r.cfg.CollRadix, tree.DefaultRadix) }
 
+// What a radix is chosen by, as the log says it.
+const (
+	byOption   = "option"   // the user has said it
+	byTune     = "tune"     // what was stored
+	byMeasure  = "measured" // what the start has measured
+	byDefaults = "default"  // nothing
+)
+
 // chooseRadix returns the radix of the trees of nodes. The daemons have reported themselves. It waits for them a few
 // milliseconds at most, and never fails.
-func (r *root) chooseRadix(ctx context.Context) (radix int) {
-	n := len(r.members)
-	by, log := "default", r.logger.Info()
-	defer func() { log.Int("radix", radix).Str("by", by).Msg("collectives between nodes") }()
+func (r *root) chooseRadix(ctx context.Context) int {
+	p, by, because := r.model(ctx)
+	radix := r.givenRadix()
+	if by == byTune || by == byMeasure {
+		k, _, err := p.BestKnomial(len(r.members), tree.MostRadix)
+		if err != nil { // no tree has so many nodes
+			by, because = byDefaults, err
+		} else {
+			radix = k
+		}
+	}
+	r.logger.Info().Int("radix", radix).Str("by", by).AnErr("because", because).
+		Int("latency_ns", p.Latency).Int("overhead_ns", p.Overhead).Msg("collectives between nodes")
+	return radix
+}
+
+// model returns what the radix is chosen by, with L and o if they count. If it is the default, because may say why.
+func (r *root) model(ctx context.Context) (p tree.LogP, by string, because error) {
 	switch {
 	case r.cfg.CollRadix != 0:
-		by = "option"
-		return r.cfg.CollRadix
-	case n < fewest:
-		return r.givenRadix()
+		return p, byOption, nil
+	case len(r.members) < fewest:
+		return p, byDefaults, nil
 	}
 	p, known, err := r.tuned()
 	if err != nil {
 		r.notice(fmt.Sprintf("what oshrun tune has stored cannot be used, so the start measures: %v", err))
 	}
-	by = "tune"
-	if !known {
-		v, err := r.survey.measure(ctx, r.members, atStart)
-		if err != nil {
-			by = "default"
-			log = log.AnErr("because", err)
-			return r.givenRadix()
-		}
-		p, by = v.LogP, "measured"
+	if known {
+		return p, byTune, nil
 	}
-	radix, _, err = p.BestKnomial(n, tree.MostRadix)
-	if err != nil { // there are too many nodes for any tree
-		by = "default"
-		return r.givenRadix()
+	v, err := r.survey.measure(ctx, r.members, atStart)
+	if err != nil {
+		return p, byDefaults, err
 	}
-	log = log.Int("latency_ns", p.Latency).Int("overhead_ns", p.Overhead)
-	return radix
+	return v.LogP, byMeasure, nil
 }
 
 // tuned returns what was measured before.
