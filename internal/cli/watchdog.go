@@ -45,7 +45,7 @@ func completeValues(cmd *cobra.Command) {
 	}
 	complete("display", completeList(displayWords))
 	complete("output", completeList([]string{"tag", "timestamp", "merge", "raw", "dir="}))
-	for _, name := range []string{"np", "x", "timeout", "hang-timeout", "heap-size", "cpu-set", "debug", "host", "nodes", "per-node"} {
+	for _, name := range []string{"np", "x", "timeout", "hang-timeout", "heap-size", "cpu-set", "debug", "host", "nodes", "per-node", "coll-radix"} {
 		complete(name, cobra.NoFileCompletions)
 	}
 	for _, name := range []string{"wdir", "pprof"} {

@@ -81,6 +81,7 @@ func codeShare(c *wire.Coder, v *daemon.Share) {
 	wire.Integer(c, &v.Node)
 	c.Bool(&v.Emulated)
 	c.Bool(&v.Grows)
+	wire.Integer(c, &v.CollRadix)
 }
 
 func codeApp(c *wire.Coder, v *daemon.App) {
