@@ -35,6 +35,8 @@ func (g *group) outcomeSpanning() Outcome {
 	switch {
 	case o == nil:
 		return Outcome{}
+	case o.root >= 0 && slices.Contains(o.failed, o.root):
+		return Outcome{Failed: slices.Clone(o.failed)}
 	case o.root >= 0:
 		return Outcome{Contributors: []int{o.root}, Failed: slices.Clone(o.failed)}
 	}

@@ -31,6 +31,8 @@ type Config struct {
 	// connections. Then Run returns an error: the PEs that wait would wait for ever. It has to be longer than the loss of
 	// a node takes to be known. 0: no limit.
 	Patience time.Duration
+	// CollRadix is the radix of the trees of nodes, the same on all nodes. 0: tree.DefaultRadix.
+	CollRadix int
 	// Orders is called from time to time, and whenever Poll has returned without events. Run returns its error. Nil: there
 	// are no orders.
 	Orders func(a *Agent) error

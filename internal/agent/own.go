@@ -1,22 +1,21 @@
 package agent
 
 import (
+	"cmp"
 	"slices"
 
+	"github.com/goshmem/goshmem/coll/tree"
 	"github.com/goshmem/goshmem/internal/agent/record"
 	"github.com/goshmem/goshmem/internal/agent/stream"
 	"github.com/goshmem/goshmem/internal/agent/teams"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// teamRadix is the radix of the trees of nodes.
-const teamRadix = 4
-
 // newTeams returns the teams of the agent's node.
 func (a *Agent) newTeams() *teams.Teams {
 	return teams.New(teams.Config{
 		World: worldNodes(a.cfg.Page, a.cfg.Nodes),
-		Node:  a.cfg.Node, Nodes: a.cfg.Nodes, Locals: len(a.sources), Radix: teamRadix,
+		Node:  a.cfg.Node, Nodes: a.cfg.Nodes, Locals: len(a.sources), Radix: cmp.Or(a.cfg.CollRadix, tree.DefaultRadix),
 		Words: func(pe layout.Local) *layout.Upper { return a.sources[pe].wire.Upper() },
 		Dead:  func(pe layout.Local) bool { return a.memory.dead[pe] },
 		Wake:  a.memory.ringOne,
