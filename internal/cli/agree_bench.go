@@ -44,7 +44,8 @@ cpus, load and results, an array of objects:
 
   pes, dead, victims, algorithm, rebalanced, samples
   coordinator_us, all_us      objects {min, p50, max} of microseconds
-  times_allreduce             the median of all_us by that of the allreduce; 0: none
+  times_allreduce             all divided by the allreduce of the same round, median;
+                              0: no allreduce
   wrong, differed             what must not be`
 
 // agreePE is the name of the program that the PEs of agree-bench run. It has no other use.

@@ -145,8 +145,12 @@ func TestMeasure(t *testing.T) {
 	if c, a := last.Coordinator, last.All; c.Min != 700 || c.P50 != 1400 || c.Max != 2100 || a.Min != 1300 || a.P50 != 2000 || a.Max != 2700 {
 		t.Errorf("coordinator %+v, all %+v", c, a)
 	}
-	if last.Times != 2000.0/800 { // the allreduce: 2 ms at PE 0
+	if last.Times != 2.5 { // in the rounds 13/7, 20/8 and 27/9
 		t.Errorf("%v times the allreduce, want 2.5", last.Times)
+	}
+	pair := []*Result{{Variant: Variant{Algorithm: Allreduce}, all: []float64{1, 10, 100}}, {all: []float64{200, 2, 20}}}
+	if fillSpreads(pair); pair[1].Times != 0.2 || pair[0].Times != 1 { // 200, 0.2, 0.2: the medians would say 2
+		t.Errorf("%v times the allreduce, want 0.2 in most rounds", pair[1].Times)
 	}
 }
 

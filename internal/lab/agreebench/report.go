@@ -36,7 +36,7 @@ type Result struct {
 	Samples     int            `json:"samples"`
 	Coordinator *sample.Spread `json:"coordinator_us"`
 	All         *sample.Spread `json:"all_us"`
-	Times       float64        `json:"times_allreduce"` // median of All, as a multiple of the allreduce's in the same jobs; 0: none
+	Times       float64        `json:"times_allreduce"` // All divided by the allreduce of the same round, median; 0: no allreduce
 
 	Wrong    int    `json:"wrong"`    // decisions of survivors that do not follow from the votes
 	Differed int    `json:"differed"` // samples in which two survivors decided differently
@@ -87,19 +87,25 @@ func (r *Result) addBatch(s survivors, number, v int) (coordinator, all time.Dur
 	return first.Ended - first.Began, ended - began
 }
 
-// fillSpreads fills the spreads of a cell's results, and compares them with the allreduce.
+// fillSpreads fills the spreads of a cell's results, and compares each batch with the allreduce of its round. So a change
+// of the machine during the measurement falls out.
 func fillSpreads(cell []*Result) {
-	base := 0.0
+	var base []float64
 	for _, r := range cell {
 		r.Coordinator, r.All = sample.SpreadOf(r.coordinator), sample.SpreadOf(r.all)
 		if r.Algorithm == Allreduce {
-			base = r.All.P50
+			base = r.all
 		}
 	}
+	if base == nil {
+		return
+	}
 	for _, r := range cell {
-		if base > 0 {
-			r.Times = r.All.P50 / base
+		times := make([]float64, len(base))
+		for i := range base {
+			times[i] = r.all[i] / base[i]
 		}
+		r.Times = sample.SpreadOf(times).P50
 	}
 }
 
