@@ -4,9 +4,9 @@
 // the machines of coll/agree and coll/ftco over TCP connections between each other.
 //
 //	oshrun agree-bench         a PE of the job (agree-pe)
-//	start the job              exchange addresses, make the machines
-//	read its number            say that it is ready
-//	SIGKILL to the victims     wait until the failure page has all deaths
+//	start the job              exchange addresses
+//	read its process number    say that it is ready
+//	SIGKILL to the victims     wait until World.OnFailure has told of all deaths; make the machines
 //	                           agree, one variant after the other, in each round in another order
 //	read spans and digests     say when each batch of agreements began and ended, and what was decided
 //
