@@ -70,7 +70,8 @@ func pairwise(ctx context.Context, tm *coll.Team, me, root, bytes int, reduces b
 	for i := range src {
 		src[i] = uint32(i * (2 + me))
 	}
-	of, err := func(i int) uint32 { return uint32(i * (2 + root)) }, error(nil)
+	of := func(i int) uint32 { return uint32(i * (2 + root)) }
+	var err error
 	if reduces {
 		of = func(i int) uint32 { return uint32(5 * i) }
 		err = coll.ReducePrivate(ctx, tm, dst, src, sum, root)
