@@ -66,7 +66,7 @@ func (t *Team) runAgreement(op string, flags uint64) (coll.Agreement, error) {
 	if err := t.compareIfPossible(op); err != nil {
 		return coll.Agreement{}, err
 	}
-	a, err := t.agree(t.ctx, flags)
+	a, err := agree(t.ctx, t, flags)
 	if len(a.Failed) > 0 {
 		t.h.alertLayers()
 	}
@@ -88,7 +88,7 @@ func (t *Team) Shrink() (*Team, error) {
 		return nil, err
 	}
 	c := TeamConfig{Mode: t.group.config.Mode}
-	n, err := t.survivors(c.Mode == ModeTolerant)
+	n, err := survivors(t, c.Mode == ModeTolerant)
 	if err != nil {
 		return nil, t.publicError(op, err)
 	}
@@ -99,7 +99,7 @@ func (t *Team) Shrink() (*Team, error) {
 }
 
 // agree is an agreement of the team.
-func (t *Team) agree(ctx context.Context, flags uint64) (coll.Agreement, error) {
+func agree(ctx context.Context, t *Team, flags uint64) (coll.Agreement, error) {
 	if t.upper != nil {
 		return t.upper.Agree(ctx, flags)
 	}
@@ -107,7 +107,7 @@ func (t *Team) agree(ctx context.Context, flags uint64) (coll.Agreement, error) 
 }
 
 // survivors makes a team of the members that live.
-func (t *Team) survivors(tolerant bool) (member, error) {
+func survivors(t *Team, tolerant bool) (member, error) {
 	if t.upper != nil {
 		return madeMember(t.upper.Survivors(t.ctx, tolerant))
 	}

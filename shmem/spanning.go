@@ -20,8 +20,8 @@ import (
 //
 // On a tolerant team, a member may not be able to read what a dead one has given: the memory of a dead node is gone. It says so in the
 // last step, and then all survivors begin again, without those that are dead by that step. So all use the data of the same
-// members. For that, no source changes before the last step, and what is not made as a whole each time (the blocks of
-// exchanges, and results in the memory of a source) lies aside until then.
+// members. For that, no source changes before the last step. Results lie aside until then, but for a reduction into another
+// object than its source, which makes all of its destination again.
 
 // spanningCall is a collective on symmetric objects of a team that spans nodes.
 type spanningCall struct {
@@ -73,7 +73,8 @@ func (s spanningCall) between(w coll.Words, body func(in contributors) error) er
 	}
 	for in := (contributors{s.t.NPEs(), d.Failed}); ; {
 		if s.root >= 0 && !in.has(s.root) {
-			return s.t.publicError(s.op, s.t.upper.DeathOf([]int{s.root}))
+			s.t.group.note(s.root, in.failed)
+			return s.t.publicError(s.op, &coll.DeadError{Members: []int{s.root}})
 		}
 		again, failed, err := s.attempt(body, in)
 		if !again {
@@ -89,7 +90,7 @@ func (s spanningCall) attempt(body func(in contributors) error, in contributors)
 	returned := false
 	defer func() {
 		if !returned {
-			_, _ = s.t.concludeSpanning(coll.ErrBroken)
+			_, _ = concludeSpanning(s.t, coll.ErrBroken)
 		}
 	}()
 	err = body(in)
@@ -97,7 +98,7 @@ func (s spanningCall) attempt(body func(in contributors) error, in contributors)
 	if s.t.h.finalized() {
 		return false, nil, err
 	}
-	failed, met := s.t.concludeSpanning(s.t.membersError(err)) // also after an error of body: the others wait for this PE
+	failed, met := concludeSpanning(s.t, s.t.membersError(err)) // also after an error of body: the others wait for this PE
 	if errors.Is(met, spanning.ErrAgain) {
 		return true, failed, nil
 	}
@@ -133,12 +134,21 @@ func (s spanningCall) here(off uint64) unsafe.Pointer {
 // broadcast copies n elements of the root's source to all destinations.
 func (s spanningCall) broadcast(dst, src uint64, n, root int) error {
 	s.root = root
-	return s.between(coll.Words{uint64(n), src, uint64(root)}, func(contributors) error {
+	var aside []byte // the root may die before all have its data; then nobody uses them
+	err := s.between(coll.Words{uint64(n), src, uint64(root)}, func(contributors) error {
 		if n == 0 || s.t.me == root && dst == src {
 			return nil
 		}
-		return s.read(root, src, s.here(dst), n*s.size)
+		to := s.here(dst)
+		if aside = s.aside(s.t.upper.Tolerant(), n*s.size); aside != nil {
+			to = unsafe.Pointer(&aside[0])
+		}
+		return s.read(root, src, to, n*s.size)
 	})
+	if err == nil && aside != nil {
+		rma.CopyElements(s.here(dst), unsafe.Pointer(&aside[0]), 1, len(aside))
+	}
+	return err
 }
 
 // blocks is what a collective makes of one block of each contributor.
@@ -307,7 +317,7 @@ func (s spanningCall) gatherValues(mine []byte, take func(member, at int, data [
 		}
 		if err == nil && s.root >= 0 && !(contributors{s.t.NPEs(), d.Failed}).has(s.root) {
 			s.t.group.note(s.root, d.Failed)
-			err = s.t.upper.DeathOf([]int{s.root})
+			err = &coll.DeadError{Members: []int{s.root}}
 		}
 		if err != nil {
 			return s.t.publicError(s.op, err)

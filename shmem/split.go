@@ -134,7 +134,7 @@ func (t *Team) same(w coll.Words) (differs int, first, other coll.Words, err err
 		d, err := t.upper.Same(t.ctx, w)
 		if err == nil {
 			t.group.note(-1, d.Failed)
-			err = t.wholeSpanning()
+			err = wholeSpanning(t)
 		}
 		return d.Differs, d.FirstWords, d.DifWords, err
 	}

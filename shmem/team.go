@@ -299,7 +299,7 @@ func (t *Team) sync(op string) error {
 // meet is a meeting of all members.
 func (t *Team) meet() error {
 	if t.upper != nil {
-		_, err := t.concludeSpanning(nil)
+		_, err := concludeSpanning(t, nil)
 		return err
 	}
 	return t.coll.Sync(t.ctx)
@@ -311,7 +311,7 @@ func conclude(t *Team, op string, err error) error {
 	if t.upper == nil || t.h.finalized() {
 		return err
 	}
-	_, met := t.concludeSpanning(t.membersError(err))
+	_, met := concludeSpanning(t, t.membersError(err))
 	if errors.Is(met, spanning.ErrAgain) {
 		met = t.upper.DeathOf(nil)
 	}
@@ -347,7 +347,7 @@ func (t *Team) syncWhole(op string) error {
 	case t.upper == nil:
 		err = t.coll.Whole()
 	default:
-		err = t.wholeSpanning()
+		err = wholeSpanning(t)
 	}
 	return t.publicError(op, err)
 }

@@ -36,9 +36,9 @@ func (g *group) outcomeSpanning() Outcome {
 	case o == nil:
 		return Outcome{}
 	case o.root >= 0 && slices.Contains(o.failed, o.root):
-		return Outcome{Failed: slices.Clone(o.failed)}
+		return Outcome{Failed: []int{o.root}}
 	case o.root >= 0:
-		return Outcome{Contributors: []int{o.root}, Failed: slices.Clone(o.failed)}
+		return Outcome{Contributors: []int{o.root}}
 	}
 	all := slices.DeleteFunc(allBelow(g.n), func(i int) bool {
 		_, is := slices.BinarySearch(o.failed, i)
@@ -48,7 +48,7 @@ func (g *group) outcomeSpanning() Outcome {
 }
 
 // wholeSpanning returns an error if members have died short of the latest collective.
-func (t *Team) wholeSpanning() error {
+func wholeSpanning(t *Team) error {
 	if o := t.group.outcome.Load(); o != nil && len(o.failed) > 0 {
 		return t.upper.DeathOf(o.failed)
 	}
@@ -59,7 +59,7 @@ func (t *Team) wholeSpanning() error {
 // part, or nil.
 //
 //   - Errors: if a PE has failed, all get an error: spanning.ErrAgain if they have to do the collective again.
-func (t *Team) concludeSpanning(failed error) (dead []int, err error) {
+func concludeSpanning(t *Team, failed error) (dead []int, err error) {
 	w := coll.Words{3: callSync}
 	d, err := t.upper.Conclude(t.ctx, w, failed)
 	if err == nil {
@@ -98,7 +98,7 @@ type agentPort struct {
 }
 
 // Announce tells the agent that the words of a team have changed.
-func (a agentPort) Announce(id int) { a.far.AnnounceTeam(id) }
+func (a agentPort) Announce(id int) { far.AnnounceTeam(a.far, id) }
 
 // Get copies from an offset of a PE's segment.
 func (a agentPort) Get(ctx context.Context, pe layout.PE, off uint64, data []byte) error {

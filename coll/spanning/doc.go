@@ -1,47 +1,49 @@
-// Package flat runs the collectives of strict teams that span nodes: a meeting that compares arguments, the making of
-// teams, and their end. Collectives between the agents of nodes will replace it. Package shmem uses it behind an
-// interface for that reason.
+// Package spanning runs the collectives of teams whose members are on several nodes, as one of the members calls them. The
+// decisions are made by the agents of the nodes: see package coll/span for how, and internal/agent/teams for the agent's side.
 //
 // # How a step works
 //
-// The members of a team on one node are its part there, an ordinary coll.Team. The first member of a part leads it. The
-// leader of the part that has member 0 is the root of the team. A step has four phases:
+// The members of a team on one node are its part there, an ordinary coll.Team. In a step,
 //
-//  1. Each part folds what its members contribute (coll.ReduceValue).
-//  2. Each leader sends the result to the root: a put of the data and a signal with the number of the step.
-//  3. The root folds what comes from the nodes, in their order, and sends the decision to each leader.
-//  4. Each leader broadcasts the decision in its part (coll.BroadcastPrivate).
+//  1. each member writes its record, what it gives besides, and then its arrival word (layout.Upper);
+//  2. the member that sees that all living members of the part have entered tells the agent;
+//  3. the agents fold what their members gave, combine that along a tree of nodes, and write one result for each member;
+//  4. each member waits for that result alone.
 //
-// So a step takes one round trip between nodes, and all members return the same decision.
+// So a step takes one round trip along the tree, whatever it carries, and all survivors return the same.
+//
+// # What a step carries
+//
+// A record has the words that members compare, flags, and the fault of a member that could not do its part. What members give besides
+// comes to all of them with the result: so an allreduce of small values is one step. Larger data stay where they are: a
+// step says that they are there, the members read them, and another step says that all have done so.
 //
 // # Failures
 //
-// The decision has a fault if a leader or the root could not complete the step. Then no member enters a further step:
-// the team is broken.
+// A result lists the members that have not entered the step, and why. That list is the same on all survivors.
 //
-//   - A member dies or gives up in phase 1 or 4. The collectives of its part fail, so its leader learns of it there, in
-//     this step or in the next one. The leader sends UpperGaveUp to the root.
-//   - A leader dies. Its part fails. The root waits for that leader alone, so the news of the death ends the wait: a
-//     line that is not there then will never come.
-//   - The root dies. Every leader waits for the root, and the news ends the wait in the same way.
-//   - The context of a leader ends while it waits. It tells its part in phase 4, and sends UpperGaveUp.
-//   - The root gives up: it sends UpperGaveUp to all leaders.
-//   - A member leaves the team (Leave), as at the end of the world, without a step before that others are in. If it is a
-//     leader or the root, it sends UpperLeft. Otherwise its part fails, and its leader gives up.
+//   - A tolerant team goes on without members that have died. Everything else breaks it.
+//   - On a strict team, any such member makes the step fail for all. A member that knows another one to be dead refuses the next
+//     collective and leaves a mark. So does a member whose context has ended.
+//   - A member that could not read what a dead one has given reports that as its fault in the next step. On a tolerant team all members
+//     get ErrAgain then, and begin again without those that are missing in that step.
 //
-// Nobody hangs: a member waits for its leader, a leader for the root, the root for a leader. Each of them comes, dies,
-// or gives up, and each of these ends the wait.
+// Nobody hangs. A member waits for its agent, which ends only with its node. The agent waits for members, each of which comes, dies, or
+// leaves a mark; and for other nodes, each of which answers or is lost.
 //
-// If the root dies while it sends a decision, some parts may get it and others not. The team is strict, so all its
-// later collectives fail for all survivors.
+// # Agreements
 //
-// # Upper ids
+// Agreements are steps of a second line, with words of their own, which no fault of a collective stops. Each member gives its flags, and a
+// bit for each member that it knows to be dead. The result has the AND of the flags and all these bits. Between nodes this is
+// an allreduce of ftco.Machine, as agree.EarlyReturning is; only the dead are PEs instead of nodes.
 //
-// The words of a team lie in the segments of its root and its leaders (layout.Upper), at an id that is free in all its
-// members. Split chooses the lowest id that is free in all members of the parent that are to be in a team that spans
-// nodes. An id is free again after Dissolve. Then the root has read all lines of the last step, and the leaders have
-// read the decisions, so no line is under way. The id of a broken team stays taken: a line may still come.
+// # Names and ids
 //
-// A new team begins at a number that is greater than any that its members have used, so nothing that is left in its
-// lines looks like a step of its own.
+// The words of a team lie at the id of its part, which is free with all members of the part. It differs from node to node. Between nodes
+// a team goes by its name: a hash of its parent's name, the step that makes it, and its first PE. All members know it without
+// a message.
+//
+// A member describes a new team to its agent before it enters the step that makes the team. Each member counts steps from a number that
+// is greater than any that it has used with that id, so nothing that is left in its words looks like a step of the new team.
+// Package coll argues when an id is free again; internal/agent/teams, why an older team with the same id does no harm.
 package spanning

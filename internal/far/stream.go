@@ -90,8 +90,8 @@ func (p *Port) queue(s *stream) {
 	}
 }
 
-// AnnounceTeam tells the agent that the words of a team of this PE have changed (layout.Upper).
-func (p *Port) AnnounceTeam(id int) {
+// AnnounceTeam tells the agent that the words of a team of the PE have changed (layout.Upper).
+func AnnounceTeam(p *Port, id int) {
 	atomic.OrUint64(&p.wire.Teams, 1<<id)
 	rma.RingEvent(p.agent, p.event)
 }
