@@ -172,20 +172,8 @@ func ftcoTable(r *ftcobench.Report) []byte {
 		r.NoticeDelay, r.Seed, r.CPUs, r.Load[0], r.Load[1])
 	ftcoTable1(&b, r)
 	ftcoFigure6(&b, r)
-	seen := map[string]bool{}
-	for _, c := range r.Cases {
-		note := ""
-		switch {
-		case c.NotHere != "":
-			note = fmt.Sprintf("not available here: %s on %s, %s: %s", c.Way, ftcobench.Group{Nodes: c.Nodes, PEs: c.PEs}, c.Faults, c.NotHere)
-		case c.Wrong+c.Missed > 0:
-			note = fmt.Sprintf("%s on %s, %d doubles, %s %s: %d wrong results, %d survivors without one: %s",
-				c.Way, ftcobench.Group{Nodes: c.Nodes, PEs: c.PEs}, c.Doubles, c.Faults, c.When, c.Wrong, c.Missed, c.Problem)
-		}
-		if note != "" && !seen[note] {
-			seen[note] = true
-			fmt.Fprintln(&b, note)
-		}
+	for _, note := range r.Notes() {
+		fmt.Fprintln(&b, note)
 	}
 	return b.Bytes()
 }

@@ -73,7 +73,7 @@ type Case struct {
 
 // String names the case in errors.
 func (c Case) String() string {
-	text := fmt.Sprintf("%d nodes, %d PEs, %d doubles, %s, faults: %s", c.Nodes, c.PEs, c.Doubles, c.Way, c.Faults)
+	text := fmt.Sprintf("%s, %v, doubles: %d, faults: %s", c.Way, Group{c.Nodes, c.PEs}, c.Doubles, c.Faults)
 	if c.When != "" {
 		text += " " + c.When
 	}

@@ -94,7 +94,7 @@ func (b *bench) start(ctx context.Context, c Case) (*scene, error) {
 	if c.Faults == "none" {
 		rounds += roundsOfJob
 	}
-	r, err := rerun.New(ctx, append(args, b.Program, c.Way, strconv.Itoa(c.Doubles), strconv.Itoa(rounds))...)
+	r, err := rerun.New(ctx, append(args, b.Program, c.Way, c.Faults, strconv.Itoa(c.Doubles), strconv.Itoa(rounds))...)
 	if err != nil {
 		return nil, err
 	}

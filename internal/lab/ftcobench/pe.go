@@ -92,7 +92,7 @@ type pe struct {
 	out      *json.Encoder
 }
 
-// Main runs the program and returns its exit status. args are the way, the number of doubles, and the number of
+// Main runs the program and returns its exit status. args are the way, the faults, the number of doubles, and the number of
 // reductions without failures.
 func Main(args []string, stdout, stderr io.Writer) int {
 	if err := runPE(args, stdout); err != nil {
@@ -104,11 +104,11 @@ func Main(args []string, stdout, stderr io.Writer) int {
 
 // runPE runs this PE's part of a measurement.
 func runPE(args []string, stdout io.Writer) error {
-	if len(args) != 3 {
-		return fmt.Errorf("%d arguments, want 3: a way, a number of doubles and of rounds; this program is part of oshrun ftco-bench, use that", len(args))
+	if len(args) != 4 {
+		return fmt.Errorf("%d arguments, want 4: a way, faults, a number of doubles and of rounds; this program is part of oshrun ftco-bench, use that", len(args))
 	}
-	doubles, err := strconv.Atoi(args[1])
-	rounds, err2 := strconv.Atoi(args[2])
+	doubles, err := strconv.Atoi(args[2])
+	rounds, err2 := strconv.Atoi(args[3])
 	if err := errors.Join(err, err2); err != nil {
 		return err
 	}
@@ -120,7 +120,7 @@ func runPE(args []string, stdout io.Writer) error {
 	if err := p.allocate(doubles); err != nil {
 		return err
 	}
-	missing, err := p.makeTeam()
+	missing, err := p.makeTeam(args[1] != "none")
 	switch {
 	case missing != nil:
 		err = p.out.Encode(line{PE: w.MyPE(), NotHere: missing.Error()})
@@ -152,15 +152,15 @@ func (p *pe) allocate(doubles int) (err error) {
 	return nil
 }
 
-// makeTeam makes the team, and tries what the case needs of it. missing is what the library says if teams on several nodes
+// makeTeam makes the team. If a strict one is to fail, it tries whether that can shrink. missing is what the library says if teams on several nodes
 // do not have that.
-func (p *pe) makeTeam() (missing, err error) {
+func (p *pe) makeTeam(fails bool) (missing, err error) {
 	mode := shmem.ModeTolerant
 	if p.strict {
 		mode = shmem.ModeStrict
 	}
 	p.t, err = p.w.Team().SplitStrided(0, 1, p.w.NPEs(), &shmem.TeamConfig{Mode: mode})
-	if err == nil && p.strict {
+	if err == nil && p.strict && fails {
 		var same *shmem.Team
 		if same, err = p.t.Shrink(); err == nil {
 			err = same.Destroy()

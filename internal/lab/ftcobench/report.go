@@ -193,7 +193,7 @@ func (r *Report) Failures() error {
 	var all []string
 	for _, c := range r.Cases {
 		if c.Wrong > 0 || c.Missed > 0 {
-			all = append(all, fmt.Sprintf("%v: %d wrong results, %d survivors without one: %s", c.of, c.Wrong, c.Missed, c.Problem))
+			all = append(all, c.failure())
 		}
 	}
 	if len(all) == 0 {
@@ -210,4 +210,39 @@ func (r *Report) Find(c Case) *Result {
 		}
 	}
 	return nil
+}
+
+// Notes returns what is to be said besides the times: what was not available and why, each reason of a team once, and what
+// was wrong.
+func (r *Report) Notes() (notes []string) {
+	type reason struct {
+		way, text string
+		Group
+	}
+	faults := map[reason][]string{}
+	var order []reason
+	for _, c := range r.Cases {
+		if c.Wrong+c.Missed > 0 {
+			notes = append(notes, c.failure())
+		}
+		if c.NotHere == "" {
+			continue
+		}
+		key := reason{c.Way, c.NotHere, Group{c.Nodes, c.PEs}}
+		if len(faults[key]) == 0 {
+			order = append(order, key)
+		}
+		if !slices.Contains(faults[key], c.Faults) {
+			faults[key] = append(faults[key], c.Faults)
+		}
+	}
+	for _, key := range order {
+		notes = append(notes, fmt.Sprintf("not available here: %s, %v, faults %s: %s", key.way, key.Group, strings.Join(faults[key], ", "), key.text))
+	}
+	return notes
+}
+
+// failure says what was wrong in a case.
+func (r *Result) failure() string {
+	return fmt.Sprintf("%v: %d wrong results, %d survivors without one: %s", r.of, r.Wrong, r.Missed, r.Problem)
 }
