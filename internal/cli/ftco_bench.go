@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -180,6 +181,9 @@ func ftcoTable(r *ftcobench.Report) []byte {
 
 // ftcoTable1 writes the results in the form of the paper's Table 1.
 func ftcoTable1(b *bytes.Buffer, r *ftcobench.Report) {
+	if !slices.ContainsFunc(r.Cases, func(c *ftcobench.Result) bool { return c.Faults == "parallel" }) {
+		return // Figure 6 alone was measured
+	}
 	rows := [][]string{{"NODES", "PES", "FIRST DEATHS", "NO FAULT", "1 FAULT", "2 IN PARALLEL", "2 IN SERIES", "3 MIXED"}}
 	for _, g := range r.Groups() {
 		for _, when := range ftcobench.MomentNames() {
@@ -190,7 +194,7 @@ func ftcoTable1(b *bytes.Buffer, r *ftcobench.Report) {
 					c.When = ""
 				}
 				res := r.Find(c)
-				found = found || res != nil && f.Name == "parallel" // it is of Table 1 alone
+				found = found || res != nil && c.When != ""
 				row = append(row, ftcoSpread(longestOf(res)))
 			}
 			if found {

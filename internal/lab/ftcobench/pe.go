@@ -292,7 +292,7 @@ func (p *pe) die(part []int64) error {
 			return fmt.Errorf("kill %d: %w", part[wordPID], err)
 		}
 	}
-	time.Sleep(victimTimeout)
+	<-time.After(victimTimeout)
 	return fmt.Errorf("the victim is alive after %v", victimTimeout)
 }
 
@@ -344,7 +344,7 @@ func lastNews(until time.Duration) (last time.Duration) {
 }
 
 // sleepUntil sleeps until a time of CLOCK_MONOTONIC.
-func sleepUntil(at time.Duration) { time.Sleep(at - xunix.Monotonic()) }
+func sleepUntil(at time.Duration) { <-time.After(at - xunix.Monotonic()) }
 
 // allBelow returns 0 to n-1.
 func allBelow(n int) []int {
