@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/goshmem/goshmem/detector/kernel"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/lab/ftcobench"
 	"github.com/goshmem/goshmem/internal/lab/sample"
@@ -56,8 +57,8 @@ survivors and no PE that was dead. If a result is wrong, or a survivor has none 
 the job's time is over, the exit status is 1. What cannot be measured here is listed
 with the reason.
 
-With --json, one object with program, version, seed, notice_delay_ms, cpus, load and
-cases, an array of objects:
+With --json, one object with program, version, seed, notice_delay_ms, watchdog, cpus,
+load and cases, an array of objects:
 
   nodes, pes, members         members: how many parts of the team die alone
   doubles, way, faults, when  what was done; when is empty without faults
@@ -81,7 +82,7 @@ const ftcoPE = "ftco-pe"
 
 // newFTCOBench returns the command that measures what failures cost collectives.
 func newFTCOBench() *cobra.Command {
-	o := ftcobench.Options{Samples: 10, Program: ftcoPE, DelayFlag: newsDelayFlag}
+	o := ftcobench.Options{Samples: 10, Watchdog: kernel.PIDFD.String(), Tiers: tiers, Program: ftcoPE, DelayFlag: newsDelayFlag}
 	var files, sizes []string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -111,11 +112,12 @@ func newFTCOBench() *cobra.Command {
 	fs.IntSliceVarP(&o.PEs, "np", "n", []int{8}, "`numbers` of PEs of the jobs")
 	fs.StringSliceVar(&sizes, "doubles", []string{"1", "1K", "128K"}, "`numbers` of doubles that figure6 reduces; 1K is 1024")
 	fs.DurationVar(&o.NoticeDelay, "notice-delay", 0, "hold the news of each death back for `time`, such as 2s: the paper's timeout")
+	fs.StringVar(&o.Watchdog, "watchdog", o.Watchdog, "how deaths are learnt of: "+strings.Join(tiers, ", "))
 	fs.IntVar(&o.Samples, "samples", o.Samples, "jobs of each case")
 	fs.Uint64Var(&o.Seed, "seed", 0, "seed of the order of jobs and of the times of deaths (default: a new one, which is printed)")
 	fs.StringSliceVar(&files, "plot", nil, "draw figure6 into `files` that end in .svg; table1 if that alone is measured")
 	addJSONFlag(cmd, &asJSON)
-	for name, words := range map[string][]string{"parts": ftcobench.PartNames(), "when": ftcobench.MomentNames()} {
+	for name, words := range map[string][]string{"parts": ftcobench.PartNames(), "when": ftcobench.MomentNames(), "watchdog": tiers} {
 		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
 	}
 	for _, name := range []string{"nodes", "np", "doubles", "notice-delay"} {
@@ -169,8 +171,8 @@ func runFTCOBench(cmd *cobra.Command, o ftcobench.Options, files []string, asJSO
 // ftcoTable is what people read.
 func ftcoTable(r *ftcobench.Report) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "ms from the call to the result, the longest of the survivors: median (least to most)\nnews held back for %g ms; seed %d, %d processors, load %s before, %s after\n",
-		r.NoticeDelay, r.Seed, r.CPUs, r.Load[0], r.Load[1])
+	fmt.Fprintf(&b, "ms from the call to the result, the longest of the survivors: median (least to most)\nwatchdog %s, news held back for %g ms; seed %d, %d processors, load %s before, %s after\n",
+		r.Watchdog, r.NoticeDelay, r.Seed, r.CPUs, r.Load[0], r.Load[1])
 	ftcoTable1(&b, r)
 	ftcoFigure6(&b, r)
 	for _, note := range r.Notes() {

@@ -119,7 +119,7 @@ func TestFTCOTable(t *testing.T) {
 	j.expect(0)
 	text := j.stdout.String()
 	for _, want := range []string{
-		"news held back for 50 ms; seed 5, ", "(Table 1)", "2 IN PARALLEL", "(Figure 6)", "STRICT / TOLERANT", "(Figure 5)", "SHRINK",
+		"watchdog pidfd, news held back for 50 ms; seed 5, ", "(Table 1)", "2 IN PARALLEL", "(Figure 6)", "STRICT / TOLERANT", "(Figure 5)", "SHRINK",
 		"\n1      4    before        ", "\n1      4    1024     none    ", "\n1      4    1024     before  tolerant  1     1 ", "\n1      4    1024     before  strict    1     1 ",
 	} {
 		if !strings.Contains(text, want) {
@@ -145,6 +145,7 @@ func TestFTCOBenchRefuses(t *testing.T) {
 		"ftco-bench --nodes 8 -n 4":                                  "-n: 4 PEs on 8 nodes",
 		"ftco-bench --parts all":                                     `--parts: "all", want some of table1, figure6`,
 		"ftco-bench --when never":                                    `--when: "never", want some of before, during`,
+		"ftco-bench --watchdog off":                                  `--watchdog: "off", want bpf`,
 		"ftco-bench --doubles many":                                  `--doubles: "many"`,
 		"ftco-bench --doubles 1T":                                    "--doubles: 1099511627776, want 1 to",
 		"ftco-bench --notice-delay 2h":                               "--notice-delay: 2h0m0s, want 0 to 1m0s",

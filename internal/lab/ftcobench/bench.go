@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/lab/rerun"
@@ -21,8 +22,10 @@ type Options struct {
 	Samples int      // jobs of each case
 	// NoticeDelay holds back the news of each death, as a timeout would. 0: the news comes as soon as it can.
 	NoticeDelay time.Duration
+	Watchdog    string // tier by which oshrun learns of deaths. It is fixed, as a better one would be set up during short jobs
 	Seed        uint64
 
+	Tiers     []string            // allowed values of Watchdog
 	Progress  func(done, all int) // called for each job; nil: no call
 	Program   string              // name under which oshrun runs Main
 	DelayFlag string              // flag of oshrun, without its dashes, that takes NoticeDelay
@@ -56,6 +59,9 @@ func (o *Options) Check() error {
 	if least, most := slices.Min(o.PEs), slices.Max(o.Nodes); least < most {
 		return fmt.Errorf("-n: %d PEs on %d nodes, want a PE on each node: measure small jobs on fewer nodes by a run of their own", least, most)
 	}
+	if !slices.Contains(o.Tiers, o.Watchdog) {
+		return fmt.Errorf("--watchdog: %q, want %s", o.Watchdog, strings.Join(o.Tiers, ", "))
+	}
 	if o.NoticeDelay < 0 || o.NoticeDelay > MaxNoticeDelay {
 		return fmt.Errorf("--notice-delay: %v, want 0 to %v", o.NoticeDelay, MaxNoticeDelay)
 	}
@@ -82,7 +88,7 @@ type runner func(ctx context.Context, c Case) (*trial, error)
 
 func (b *bench) measure(ctx context.Context, run runner) (*Report, error) {
 	r := &Report{
-		Program: programName, Version: reportVersion, Seed: b.Seed, NoticeDelay: ms(b.NoticeDelay),
+		Program: programName, Version: reportVersion, Seed: b.Seed, NoticeDelay: ms(b.NoticeDelay), Watchdog: b.Watchdog,
 		CPUs: runtime.NumCPU(), Load: [2]string{rerun.Load()},
 	}
 	var todo []*Result

@@ -16,7 +16,7 @@ import (
 func options() Options {
 	return Options{
 		Parts: PartNames(), When: MomentNames(), Nodes: []int{1}, PEs: []int{8}, Doubles: []int{1, 64}, Samples: 3,
-		Program: "ftco-pe", DelayFlag: "delay",
+		Program: "ftco-pe", DelayFlag: "delay", Watchdog: "pidfd", Tiers: []string{"bpf", "pidfd"},
 	}
 }
 
@@ -37,6 +37,7 @@ func TestCheck(t *testing.T) {
 		`--parts: "all", want some of table1, figu`: func(o *Options) { o.Parts = []string{"all"} },
 		`--when: "after", want some of before, dur`: func(o *Options) { o.When = []string{"after"} },
 		"--notice-delay: -1s, want 0 to 1m0s":       func(o *Options) { o.NoticeDelay = -time.Second },
+		`--watchdog: "off", want bpf, pidfd`:        func(o *Options) { o.Watchdog = "off" },
 		"--notice-delay: 2m0s":                      func(o *Options) { o.NoticeDelay = 2 * time.Minute },
 	} {
 		o := options()
@@ -180,8 +181,8 @@ func TestMainRefuses(t *testing.T) {
 // TestPlan: each PE gets its part.
 func TestPlan(t *testing.T) {
 	t.Parallel()
-	p := plan{Start: 70, Silent: []int{4, 5, 6}, Killer: 4, Of: 6, PID: 99}
-	for pe, role := range []int64{roleReduce, roleReduce, roleReduce, roleReduce, roleKiller, roleSilent, roleSilent} {
+	p := plan{Start: 70, Dead: []int{3, 4, 5, 6}, Silent: []int{4, 5, 6}, Killer: 4, Of: 6, PID: 99}
+	for pe, role := range []int64{roleReduce, roleReduce, roleReduce, roleVictim, roleKiller, roleSilent, roleSilent} {
 		part := p.partOf(pe)
 		if want := []int64{role, 70, 6, 99}; !slices.Equal(part, want) {
 			t.Errorf("PE %d has the part %v, want %v", pe, part, want)

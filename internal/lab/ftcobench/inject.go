@@ -83,7 +83,7 @@ func (b *bench) runTrial(parent context.Context, c Case) (t *trial, err error) {
 // start starts the job.
 func (b *bench) start(ctx context.Context, c Case) (*scene, error) {
 	const rest = 64 << 20 // bytes of a heap for other things than the vectors
-	args := []string{"-n", strconv.Itoa(c.PEs), "--recover", "--heap-size", strconv.Itoa(rest + 16*c.Doubles)}
+	args := []string{"-n", strconv.Itoa(c.PEs), "--recover", "--watchdog", b.Watchdog, "--heap-size", strconv.Itoa(rest + 16*c.Doubles)}
 	if c.Nodes > 1 {
 		args = append(args, "--emulate", strconv.Itoa(c.Nodes))
 	}
@@ -195,7 +195,7 @@ func (b *bench) inject(ctx context.Context, j *scene, f *Faults, t *trial) error
 	}
 	slices.Sort(t.dead)
 	lead := leadTime + leadTimeOfPE*time.Duration(j.of.PEs)
-	p := plan{Start: xunix.Monotonic() + lead, Silent: t.silent, Killer: -1, Of: victims[0][0]}
+	p := plan{Start: xunix.Monotonic() + lead, Dead: t.dead, Silent: t.silent, Killer: -1, Of: victims[0][0]}
 	if f.later > 0 {
 		p.Killer, p.PID = victims[f.first][0], pids[f.first]
 	}

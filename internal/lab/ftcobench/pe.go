@@ -56,7 +56,8 @@ type seen struct {
 // plan is what PE 0 reads: who dies, and when the reduction starts.
 type plan struct {
 	Start  time.Duration `json:"start"`  // of the reduction, on CLOCK_MONOTONIC
-	Silent []int         `json:"silent"` // PEs that do not reduce, and wait for their deaths
+	Dead   []int         `json:"dead"`   // PEs that die
+	Silent []int         `json:"silent"` // those of them that do not reduce, and wait for their deaths
 	Killer int           `json:"killer"` // a silent PE that ends its own member upon the news of Of; -1: there is none
 	Of     int           `json:"of"`     // a PE that dies first
 	PID    int           `json:"pid"`    // the process that Killer kills: itself, or the agent of its node
@@ -65,6 +66,7 @@ type plan struct {
 // roles of a PE.
 const (
 	roleReduce = iota
+	roleVictim // reduces, and then waits for its death
 	roleSilent
 	roleKiller
 )
@@ -200,11 +202,15 @@ func (p *pe) run() error {
 	switch {
 	case err != nil || part == nil:
 		return err
-	case part[wordRole] != roleReduce:
+	case part[wordRole] > roleVictim:
 		return p.die(part)
 	}
 	sleepUntil(time.Duration(part[wordStart]))
-	return p.out.Encode(line{PE: p.w.MyPE(), PID: os.Getpid(), Seen: p.reduce()})
+	s := p.reduce()
+	if part[wordRole] == roleVictim {
+		return p.die(part) // the process that kills it may be late
+	}
+	return p.out.Encode(line{PE: p.w.MyPE(), PID: os.Getpid(), Seen: s})
 }
 
 // takePart returns this PE's part in the plan. It is nil if there is no plan: the standard input of PE 0 has ended.
@@ -274,6 +280,8 @@ func (x *plan) partOf(pe int) []int64 {
 		part[wordRole] = roleKiller
 	case slices.Contains(x.Silent, pe):
 		part[wordRole] = roleSilent
+	case slices.Contains(x.Dead, pe):
+		part[wordRole] = roleVictim
 	}
 	return part
 }
@@ -301,7 +309,7 @@ func (p *pe) reduce() *seen {
 	s := &seen{Called: xunix.Monotonic()}
 	team := p.t
 	err := shmem.Reduce(team, p.dst, p.src, shmem.Sum)
-	for p.strict && errors.Is(err, shmem.ErrPEDied) {
+	for p.strict && (errors.Is(err, shmem.ErrPEDied) || errors.Is(err, shmem.ErrTeamBroken)) {
 		if s.Failed == 0 {
 			s.Failed = xunix.Monotonic()
 		}

@@ -16,6 +16,7 @@ type Report struct {
 	Version     int       `json:"version"` // version of this format
 	Seed        uint64    `json:"seed"`
 	NoticeDelay float64   `json:"notice_delay_ms"`
+	Watchdog    string    `json:"watchdog"`
 	CPUs        int       `json:"cpus"`
 	Load        [2]string `json:"load"` // load of the machine over 1, 5 and 15 minutes, before and after
 	Cases       []*Result `json:"cases"`

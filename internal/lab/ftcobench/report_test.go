@@ -143,7 +143,7 @@ func TestReportJSON(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		`"program":"goshmem ftco-bench"`, `"version":1`, `"notice_delay_ms":2000`, `"nodes":1`, `"pes":4`, `"members":4`, `"doubles":64`, `"way":"strict"`,
+		`"program":"goshmem ftco-bench"`, `"version":1`, `"notice_delay_ms":2000`, `"watchdog":"pidfd"`, `"nodes":1`, `"pes":4`, `"members":4`, `"doubles":64`, `"way":"strict"`,
 		`"faults":"mixed"`, `"when":"before"`, `"samples":3`, `"longest_ms":{"min":6,"p50":6,"max":6}`, `"longest_mean_ms":6`, `"lead_ms":{`, `"news_ms":{"min":4,`,
 		`"resumed_ms":{`, `"failed_ms":null`, `"shrunk_ms":null`, `"retried_ms":null`, `"left_out":3`, `"wrong":0`, `"missed":0`, `"problem":"odd"`, `"not_available":"no teams"`,
 	} {
