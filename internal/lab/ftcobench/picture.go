@@ -3,6 +3,7 @@ package ftcobench
 import (
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/goshmem/goshmem/internal/lab/plot"
 )
@@ -28,6 +29,14 @@ func (g Group) String() string {
 		return fmt.Sprintf("%d PEs on %d nodes", g.PEs, g.Nodes)
 	}
 	return fmt.Sprintf("%d PEs", g.PEs)
+}
+
+// short names the group where there is little room.
+func (g Group) short() string {
+	if g.Nodes > 1 {
+		return fmt.Sprintf("%d (%d)", g.PEs, g.Nodes)
+	}
+	return strconv.Itoa(g.PEs)
 }
 
 // Groups returns the groups of the report, each once.
@@ -61,7 +70,7 @@ func (r *Report) Picture() *plot.Figure {
 
 // figure6 draws, by team and size, the time of a reduction with and without a fault, tolerant and strict.
 func (r *Report) figure6() *plot.Figure {
-	f := &plot.Figure{Title: "The latency cost of one fault (FTCO, Figure 6)", YLabel: "ms to the result, median with least and most", LogY: true}
+	f := &plot.Figure{Title: "The latency cost of one fault (FTCO, Figure 6)", XLabel: "PEs (nodes), doubles", YLabel: "ms to the result, median with least and most", LogY: true}
 	kinds := []struct{ name, way, faults, when string }{
 		{"tolerant, no fault", Tolerant, "none", ""},
 		{"strict, no fault", Strict, "none", ""},
@@ -82,7 +91,7 @@ func (r *Report) figure6() *plot.Figure {
 				}
 			}
 			if found {
-				f.Names = append(f.Names, fmt.Sprintf("%v, %s", g, plot.Power(float64(size))))
+				f.Names = append(f.Names, fmt.Sprintf("%s, %s", g.short(), plot.Power(float64(size))))
 			}
 		}
 	}

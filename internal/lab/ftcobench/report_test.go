@@ -157,11 +157,14 @@ func TestReportJSON(t *testing.T) {
 func TestPictures(t *testing.T) {
 	t.Parallel()
 	f := report(t, PartNames()...).Picture()
-	if got := strings.Join(f.Names, "; "); got != "4 PEs, 1; 4 PEs, 64; 8 PEs, 1; 8 PEs, 64" || len(f.Series) != 4 || !f.LogY {
+	if got := strings.Join(f.Names, "; "); got != "4, 1; 4, 64; 8, 1; 8, 64" || len(f.Series) != 4 || !f.LogY {
 		t.Fatalf("names %q, %d series, want the teams with both sizes in two ways with and without a fault", got, len(f.Series))
 	}
 	if s := f.Series[3]; s.Name != "strict, shrink, retry, one fault" || len(s.Y) != 4 || s.Y[0] != 6 {
 		t.Errorf("series %+v, want 6 ms", s)
+	}
+	if names := []string{(Group{4, 64}).short(), (Group{4, 64}).String(), (Group{1, 8}).String()}; strings.Join(names, "; ") != "64 (4); 64 PEs on 4 nodes; 8 PEs" {
+		t.Errorf("groups are named %q", names)
 	}
 	only := report(t, Table1)
 	table := only.Picture()
