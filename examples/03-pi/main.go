@@ -1,8 +1,7 @@
 // Command pi throws darts at a square and counts the hits of the circle in it, which are
 // pi/4 of all. It survives killed PEs, and lost nodes: under --recover, a reduction adds up
 // the values of the living PEs. So neither the hits nor the throws of a dead PE count any
-// more. With
-// --kill, a PE kills itself half way.
+// more. With --kill, a PE kills itself half way.
 //
 //	oshrun -n 8 --recover .bin/03-pi --kill 3
 package main
