@@ -30,7 +30,9 @@ const wellUnderWay = 20
 // killAgent kills the agent of a node when a PE of that node is well under way.
 func killAgent(t *testing.T, oshrun int, example string) {
 	t.Helper()
-	for t.Context().Err() == nil {
+	look := time.NewTicker(time.Millisecond)
+	defer look.Stop()
+	for ; t.Context().Err() == nil; <-look.C {
 		for _, daemon := range below(oshrun) {
 			agent, busy := 0, false
 			for _, child := range childrenOf(daemon) {
@@ -50,7 +52,6 @@ func killAgent(t *testing.T, oshrun int, example string) {
 			}
 			return
 		}
-		time.Sleep(time.Millisecond)
 	}
 }
 
