@@ -142,6 +142,10 @@ func (s *search) visit(c *config) {
 				moved = true
 			}
 		}
+		for set := own(m); set != 0; set &= set - 1 {
+			s.try(c, Choice{Kind: Own, P: p, Q: bits.TrailingZeros64(set)})
+			moved = true
+		}
 		if c.ticks > 0 {
 			s.try(c, Choice{Kind: Tick, P: p})
 		}
@@ -255,6 +259,8 @@ func (s *search) happen(c *config, ch Choice) {
 	case Tick:
 		next.ticks--
 		next.faulty = true
+	case Own:
+		k.msg, k.from = uint32(q), 0
 	default:
 	}
 	o := s.space.step(p, k)

@@ -29,6 +29,8 @@ func (c Choice) String() string {
 		text = fmt.Sprintf("%d's clock ticks", c.P)
 	case TickAll:
 		text = "all clocks tick"
+	case Own:
+		text = fmt.Sprintf("%d makes choice %d", c.P, c.Q)
 	}
 	switch {
 	case c.Dies && c.Keep >= afterAll:

@@ -14,6 +14,7 @@ type world struct {
 	links   [][]Message // from q to p at q*n+p, first in first out
 	told    []uint64    // the deaths that each member has learned of
 	entered []int       // calls of each member
+	own     []uint64    // the choices of its own that each member has
 	dead    uint64
 	left    Faults                           // faults that may still happen
 	faulty  bool                             // a fault has happened
@@ -30,17 +31,24 @@ func newWorld(sys System, faults Faults) (*world, error) {
 	n := sys.N()
 	w := &world{
 		sys: sys, n: n, left: faults, members: make([]Member, n), links: make([][]Message, n*n),
-		told: make([]uint64, n), entered: make([]int, n), ready: newBag(2*n*n + n),
+		told: make([]uint64, n), entered: make([]int, n), own: make([]uint64, n),
 	}
+	slots := 2*n*n + n
 	for p := range n {
 		m, err := sys.Member(p)
 		if err != nil {
 			return nil, err
 		}
-		w.members[p] = m
+		if w.members[p] = m; isChooser(m) {
+			slots = 2*n*n + n + n*MostOwn
+		}
+	}
+	w.ready = newBag(slots)
+	for p := range n {
 		if sys.Calls() > 0 {
 			w.ready.add(w.slot(Choice{Kind: Enter, P: p}))
 		}
+		w.updateOwn(p)
 	}
 	return w, nil
 }
@@ -52,6 +60,8 @@ func (w *world) slot(c Choice) int {
 		return c.Q*w.n + c.P
 	case News:
 		return w.n*w.n + c.Q*w.n + c.P
+	case Own:
+		return 2*w.n*w.n + w.n + c.P*MostOwn + c.Q
 	default:
 		return 2*w.n*w.n + c.P
 	}
@@ -64,8 +74,11 @@ func (w *world) choice(slot int) Choice {
 		return Choice{Kind: Deliver, Q: slot / w.n, P: slot % w.n}
 	case slot < 2*square:
 		return Choice{Kind: News, Q: (slot - square) / w.n, P: slot % w.n}
-	default:
+	case slot < 2*square+w.n:
 		return Choice{Kind: Enter, P: slot - 2*square}
+	default:
+		slot -= 2*square + w.n
+		return Choice{Kind: Own, P: slot / MostOwn, Q: slot % MostOwn}
 	}
 }
 
@@ -86,7 +99,7 @@ func (w *world) living() int {
 // can reports whether c may happen now.
 func (w *world) can(c Choice) bool {
 	switch c.Kind {
-	case Enter, Deliver, News:
+	case Enter, Deliver, News, Own:
 		return w.ready.has(w.slot(c)) && (!c.Dies || w.left.Deaths > 0 && w.living() > 1)
 	case Die:
 		return !w.isDead(c.P) && w.left.Deaths > 0 && w.living() > 1
@@ -131,6 +144,8 @@ func (w *world) do(c Choice) error {
 		w.left.Ticks--
 		w.faulty = true
 		return w.apply(c, w.members[c.P].Tick(w.effects[:0]))
+	case Own:
+		return w.apply(c, choose(w.members[c.P], c.Q, w.effects[:0]))
 	case TickAll:
 		w.left.Timeouts--
 		return w.tickAll()
@@ -185,6 +200,7 @@ func (w *world) apply(c Choice, effects []Effect) error {
 			w.send(c.P, e.To, e.Msg)
 		}
 	}
+	w.updateOwn(c.P)
 	m := w.members[c.P]
 	if m.Returned() == w.entered[c.P] && w.entered[c.P] < w.sys.Calls() {
 		w.ready.add(w.slot(Choice{Kind: Enter, P: c.P}))
@@ -205,6 +221,26 @@ func (w *world) apply(c Choice, effects []Effect) error {
 		return w.sys.Check(g)
 	}
 	return nil
+}
+
+// updateOwn updates which choices of its own member p has.
+func (w *world) updateOwn(p int) {
+	has := uint64(0)
+	if !w.isDead(p) {
+		has = own(w.members[p])
+	}
+	if had := w.own[p]; has != had {
+		for q := range MostOwn {
+			switch slot := w.slot(Choice{Kind: Own, P: p, Q: q}); {
+			case has>>q&1 == had>>q&1:
+			case has>>q&1 != 0:
+				w.ready.add(slot)
+			default:
+				w.ready.remove(slot)
+			}
+		}
+		w.own[p] = has
+	}
 }
 
 // dropsReturn reports whether a return is among the effects from an index on.
@@ -271,6 +307,7 @@ func (w *world) kill(p int) {
 		w.members[p] = w.members[p].Remains()
 	}
 	w.ready.remove(w.slot(Choice{Kind: Enter, P: p}))
+	w.updateOwn(p)
 	for q := range w.n {
 		w.links[q*w.n+p] = nil
 		w.ready.remove(q*w.n + p)
