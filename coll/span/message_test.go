@@ -167,7 +167,8 @@ func abuse(t *testing.T, s *cluster, script []byte) {
 		var outputs []Output
 		switch what := next(); {
 		case what < 32:
-			if own := n.Own() &^ (1 << answers); own != 0 {
+			own, _ := n.Own()
+			if own &^= 1 << answers; own != 0 {
 				for skip := what % 8; skip > 0 && own&(own-1) != 0; skip-- {
 					own &= own - 1
 				}

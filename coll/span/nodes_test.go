@@ -122,8 +122,8 @@ const (
 // answers is the choice that the agent answers the next question, if stores and loads are events of their own.
 const answers = explore.MostOwn - 1
 
-// Own returns what may happen on the node.
-func (n *node) Own() (set uint64) {
+// Own returns what may happen on the node. PEs need not die.
+func (n *node) Own() (set, optional uint64) {
 	s := n.sys
 	for i := range n.pes {
 		pe, bit := &n.pes[i], uint64(1)<<(n.me*s.pes+i)
@@ -136,13 +136,16 @@ func (n *node) Own() (set uint64) {
 		add(enters, enters0)
 		add(leaves, enters0 && !pe.wrote && s.leaves&bit != 0)
 		add(givesUp, enters0 && !pe.wrote && s.givesUp&bit != 0)
-		add(dies, !pe.dead && s.mortal&bit != 0)
+		if !pe.dead && s.mortal&bit != 0 {
+			add(dies, true)
+			optional |= 1 << (i*perPE + dies)
+		}
 		add(isMissed, pe.dead && !pe.known)
 	}
 	if _, what := n.part.Next(); s.fine && what != Nothing {
 		set |= 1 << answers
 	}
-	return set
+	return set, optional
 }
 
 // Choose makes a choice.

@@ -142,9 +142,10 @@ func (s *search) visit(c *config) {
 				moved = true
 			}
 		}
-		for set := own(m); set != 0; set &= set - 1 {
-			s.try(c, Choice{Kind: Own, P: p, Q: bits.TrailingZeros64(set)})
-			moved = true
+		choices, optional := own(m)
+		moved = moved || choices&^optional != 0
+		for ; choices != 0; choices &= choices - 1 {
+			s.try(c, Choice{Kind: Own, P: p, Q: bits.TrailingZeros64(choices)})
 		}
 		if c.ticks > 0 {
 			s.try(c, Choice{Kind: Tick, P: p})

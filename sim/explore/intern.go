@@ -170,11 +170,11 @@ func isChooser(m Member) bool {
 }
 
 // own returns the choices of its own that m has.
-func own(m Member) uint64 {
+func own(m Member) (choices, optional uint64) {
 	if c, ok := m.(Chooser); ok {
 		return c.Own()
 	}
-	return 0
+	return 0, 0
 }
 
 // choose lets m make a choice of its own, which it has.

@@ -35,7 +35,7 @@ type Member interface {
 // processes that share memory. They are choices of its own, with numbers below MostOwn.
 type Chooser interface {
 	Member
-	Own() uint64 // the choices that it has now: a bit for each
+	Own() (choices, optional uint64) // the choices that it has now: a bit for each; a run may end before optional ones, like faults
 	Choose(number int, out []Effect) []Effect
 }
 

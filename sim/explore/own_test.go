@@ -16,10 +16,10 @@ func (s *counters) String() string { return fmt.Sprintf("%d counters to %d", s.n
 
 func (s *counters) Member(me int) (Member, error) { return &counter{sys: s, me: me}, nil }
 
-// Check demands that counters that live have counted to the end.
+// Check demands that counters that live have counted to the end or stopped.
 func (s *counters) Check(g *Group) error {
 	for p, m := range g.Members {
-		if c, ok := m.(*counter); !g.IsDead(p) && (!ok || c.told != s.most || c.seen == 0) {
+		if c, ok := m.(*counter); !g.IsDead(p) && (!ok || c.told != s.most && !c.stops || c.seen == 0) {
 			return fmt.Errorf("%w: member %d: %+v", ErrHang, p, m)
 		}
 	}
@@ -31,6 +31,7 @@ type counter struct {
 	sys        *counters
 	me         int
 	told, seen int
+	stops      bool
 	heard      []byte // who has told, and what
 	gone       uint64
 }
@@ -41,17 +42,25 @@ type count byte
 func (c count) AppendState(b []byte) []byte { return append(b, byte(c)) }
 func (c count) String() string              { return fmt.Sprint(byte(c)) }
 
-func (c *counter) Own() (set uint64) {
-	if c.told < c.sys.most {
+// Own has the choice of process 0 to stop early, which need not happen.
+func (c *counter) Own() (set, optional uint64) {
+	if c.told < c.sys.most && !c.stops {
 		set |= 1
 	}
 	if c.seen < c.told {
 		set |= 1 << (MostOwn - 1)
 	}
-	return set
+	if c.told > 0 && !c.stops {
+		set, optional = set|2, 2
+	}
+	return set, optional
 }
 
 func (c *counter) Choose(number int, out []Effect) []Effect {
+	if number == 1 {
+		c.stops = true
+		return out
+	}
 	if number > 0 {
 		c.seen = c.told
 		return out
@@ -74,7 +83,9 @@ func (c *counter) Entered() int                            { return 1 }
 func (c *counter) Returned() int                           { return 1 }
 func (c *counter) Result(int) string                       { return string(c.AppendState(nil)) }
 func (c *counter) Remains() Member                         { return nil }
-func (c *counter) AppendState(b []byte) []byte             { return fmt.Append(b, c.told, c.seen, c.heard, c.gone) }
+func (c *counter) AppendState(b []byte) []byte {
+	return fmt.Append(b, c.told, c.seen, c.stops, c.heard, c.gone)
+}
 
 func (c *counter) Clone() Member {
 	d := *c

@@ -30,6 +30,7 @@ func copyOf(w *world) *world {
 		c.links[i] = slices.Clone(l)
 	}
 	c.told, c.entered, c.own = slices.Clone(w.told), slices.Clone(w.entered), slices.Clone(w.own)
+	c.may = slices.Clone(w.may)
 	c.ready = bag{slices.Clone(w.ready.list), slices.Clone(w.ready.at)}
 	c.effects, c.before, c.after = nil, nil, nil
 	return &c
@@ -104,7 +105,7 @@ func (e *everything) visit(w *world) {
 			}
 		}
 	}
-	if w.ready.len() == 0 {
+	if w.isIdle() {
 		e.schedules++
 		e.ends[endOf(w.group(true))] = true
 		if err := w.sys.Check(w.group(true)); err != nil {

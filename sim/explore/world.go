@@ -3,27 +3,30 @@ package explore
 import (
 	"bytes"
 	"fmt"
+	"math/bits"
 )
 
 // world is one run: members, the messages between them, and the news that they have not learned yet.
 // All that may happen is a Choice.
 type world struct {
-	sys     System
-	n       int
-	members []Member
-	links   [][]Message // from q to p at q*n+p, first in first out
-	told    []uint64    // the deaths that each member has learned of
-	entered []int       // calls of each member
-	own     []uint64    // the choices of its own that each member has
-	dead    uint64
-	left    Faults                           // faults that may still happen
-	faulty  bool                             // a fault has happened
-	sent    int                              // messages
-	ready   bag                              // choices that may happen, by slot
-	effects []Effect                         // room
-	before  []byte                           // room
-	after   []byte                           // room
-	log     func(format string, args ...any) // nil: no log
+	sys      System
+	n        int
+	members  []Member
+	links    [][]Message // from q to p at q*n+p, first in first out
+	told     []uint64    // the deaths that each member has learned of
+	entered  []int       // calls of each member
+	own      []uint64    // the choices of its own that each member has
+	may      []uint64    // those of them that are optional
+	optional int         // how many of all ready choices are
+	dead     uint64
+	left     Faults                           // faults that may still happen
+	faulty   bool                             // a fault has happened
+	sent     int                              // messages
+	ready    bag                              // choices that may happen, by slot
+	effects  []Effect                         // room
+	before   []byte                           // room
+	after    []byte                           // room
+	log      func(format string, args ...any) // nil: no log
 }
 
 // newWorld makes the members at rest.
@@ -31,7 +34,7 @@ func newWorld(sys System, faults Faults) (*world, error) {
 	n := sys.N()
 	w := &world{
 		sys: sys, n: n, left: faults, members: make([]Member, n), links: make([][]Message, n*n),
-		told: make([]uint64, n), entered: make([]int, n), own: make([]uint64, n),
+		told: make([]uint64, n), entered: make([]int, n), own: make([]uint64, n), may: make([]uint64, n),
 	}
 	slots := 2*n*n + n
 	for p := range n {
@@ -110,7 +113,7 @@ func (w *world) can(c Choice) bool {
 	case Tick:
 		return !w.isDead(c.P) && w.left.Ticks > 0
 	case TickAll:
-		return w.left.Timeouts > 0 && w.ready.len() == 0
+		return w.left.Timeouts > 0 && w.isIdle()
 	}
 	return false
 }
@@ -225,10 +228,12 @@ func (w *world) apply(c Choice, effects []Effect) error {
 
 // updateOwn updates which choices of its own member p has.
 func (w *world) updateOwn(p int) {
-	has := uint64(0)
+	has, optional := uint64(0), uint64(0)
 	if !w.isDead(p) {
-		has = own(w.members[p])
+		has, optional = own(w.members[p])
 	}
+	w.optional += bits.OnesCount64(optional) - bits.OnesCount64(w.may[p])
+	w.may[p] = optional
 	if had := w.own[p]; has != had {
 		for q := range MostOwn {
 			switch slot := w.slot(Choice{Kind: Own, P: p, Q: q}); {
@@ -241,6 +246,15 @@ func (w *world) updateOwn(p int) {
 		}
 		w.own[p] = has
 	}
+}
+
+// isIdle reports whether nothing has to happen any more, apart from ticks.
+func (w *world) isIdle() bool { return w.ready.len() == w.optional }
+
+// isOptional reports whether the choice with a number is optional.
+func (w *world) isOptional(slot int) bool {
+	c := w.choice(slot)
+	return c.Kind == Own && w.may[c.P]>>c.Q&1 != 0
 }
 
 // dropsReturn reports whether a return is among the effects from an index on.
