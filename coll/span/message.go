@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/goshmem/goshmem/coll/board"
 	"github.com/goshmem/goshmem/coll/ftco"
@@ -109,7 +110,7 @@ func ParseMessage(b []byte) (*Message, error) {
 			b = b[exceptionBytes:]
 		}
 		if flags&flagData != 0 {
-			m.Value.Data, b = b[:len(b):len(b)], nil
+			m.Value.Data, b = slices.Clip(b), nil
 		}
 	}
 	if len(b) > 0 {
@@ -139,33 +140,43 @@ func readNodes(b []byte) (nodes []ftco.Node, rest []byte, ok bool) {
 	return nodes, b, true
 }
 
-// check looks whether another node of the team can have sent the message.
+// check looks whether another node of the team can have sent the message. Parts make no uniform calls and have no clocks, so they
+// send contributions and decisions alone, and each has a value.
 func (m *Message) check(c *Config, from int) error {
-	bad := func(n int32) bool { return n < 0 || int(n) >= c.Nodes }
 	switch {
-	case m.Kind < ftco.Up || m.Kind > ftco.Alive:
-		return fmt.Errorf("node %d sends a message of kind %d, want %d to %d", from, m.Kind, ftco.Up, ftco.Alive)
+	case from < 0 || from >= c.Nodes || from == c.Me:
+		return fmt.Errorf("node %d of a team on %d nodes sends to node %d", from, c.Nodes, c.Me)
+	case m.Kind != ftco.Up && m.Kind != ftco.Down && m.Kind != ftco.Have:
+		return fmt.Errorf("node %d sends a message of kind %d, want %d to %d", from, m.Kind, ftco.Up, ftco.Have)
+	case m.Committed:
+		return fmt.Errorf("node %d says that step %d is committed, want no such step", from, m.Seq)
 	case m.Seq == 0:
 		return fmt.Errorf("node %d sends a message of step 0, want 1 or more", from)
+	case m.Value == nil:
+		return fmt.Errorf("node %d sends a message of kind %d without a value", from, m.Kind)
+	case m.Value.Data != nil && len(m.Value.Data) < c.Least:
+		return fmt.Errorf("node %d sends data of %d bytes, want %d or more", from, len(m.Value.Data), c.Least)
 	}
 	if m.Sets != nil {
 		for _, list := range [][]ftco.Node{m.Sets.Missing, m.Sets.Failed} {
+			last := ftco.None
 			for _, n := range list {
-				if bad(n) {
-					return fmt.Errorf("node %d sends a set with node %d, want one below %d", from, n, c.Nodes)
+				if n <= last || int(n) >= c.Nodes {
+					return fmt.Errorf("node %d sends a set with node %d after %d, want them ascending, below %d", from, n, last, c.Nodes)
 				}
+				last = n
 			}
 		}
 	}
-	if m.Value != nil {
-		if m.Value.Data != nil && len(m.Value.Data) < c.Least {
-			return fmt.Errorf("node %d sends data of %d bytes, want %d or more", from, len(m.Value.Data), c.Least)
+	last := Exception{Node: -1}
+	for _, e := range m.Value.Without {
+		if e.Node < 0 || int(e.Node) >= c.Nodes || e.Member < 0 || e.Why <= board.Entered || e.Why > board.HasGivenUp {
+			return fmt.Errorf("node %d sends the exception %+v", from, e)
 		}
-		for _, e := range m.Value.Without {
-			if bad(e.Node) || e.Member < 0 || e.Why <= board.Entered || e.Why > board.HasGivenUp {
-				return fmt.Errorf("node %d sends the exception %+v", from, e)
-			}
+		if compareExceptions(last, e) >= 0 {
+			return fmt.Errorf("node %d sends the exception %+v after %+v, want them in order", from, e, last)
 		}
+		last = e
 	}
 	return nil
 }

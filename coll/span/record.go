@@ -1,6 +1,7 @@
 package span
 
 import (
+	"cmp"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/coll/board"
@@ -28,7 +29,7 @@ type Record struct {
 	And     uint64    // of the words that all gave
 	Member  int32     // the lowest member
 	Differs int32     // the lowest member that gave other words; -1: none
-	Who     int32     // the member that the fault or the status is about; -1: unknown
+	Who     int32     // the lowest member that the fault is about or, without one, the status; -1: unknown
 	Fault   Fault
 	Status  uint32 // the greatest one that a member gives
 	Give    uint32 // bytes that the member gives besides
@@ -55,10 +56,18 @@ func (r *Record) Fold(in *Record) {
 		r.noteDiffers(in.Differs, in.Other)
 	}
 	r.And &= in.And
-	if in.Fault > r.Fault || in.Status > r.Status {
+	if c := r.compareAbout(in); c < 0 || c == 0 && uint32(in.Who) < uint32(r.Who) {
 		r.Who = in.Who
 	}
 	r.Fault, r.Status = max(r.Fault, in.Fault), max(r.Status, in.Status)
+}
+
+// compareAbout compares what Who is about: the fault or, if there is none, the status.
+func (r *Record) compareAbout(in *Record) int {
+	if r.Fault != NoFault || in.Fault != NoFault {
+		return cmp.Compare(r.Fault, in.Fault)
+	}
+	return cmp.Compare(r.Status, in.Status)
 }
 
 // noteDiffers notes a member that gave other words, unless a lower one is known.

@@ -2,6 +2,7 @@ package span
 
 import (
 	"encoding/binary"
+	"fmt"
 	"slices"
 )
 
@@ -29,7 +30,7 @@ func (p *Part) appendState(b []byte) []byte {
 		b = append(b, 'f')
 	} else {
 		for i := range p.waits {
-			b = append(b, byte(p.waits[i].Next()), byte(p.waits[i].Verdict()))
+			b = fmt.Append(b, p.waits[i]) // a word that is read after the news means more than one before
 		}
 	}
 	values := slices.Clone(p.values)
@@ -47,6 +48,10 @@ func (p *Part) appendState(b []byte) []byte {
 }
 
 func (v *Value) appendState(b []byte) []byte {
+	b = binary.AppendUvarint(b, uint64(len(v.Data)))
+	if v.Data == nil {
+		b = append(b, 'n')
+	}
 	b = append(b, v.Data...)
 	for _, e := range v.Without {
 		b = append(b, byte(e.Node), byte(e.Member), byte(e.Why))
