@@ -309,7 +309,7 @@ func (x *process) Announce(id int) {
 }
 
 // patience is more than a collective of living members takes.
-const patience = 10 * time.Second
+const patience = time.Minute
 
 var errGone = errors.New("the PE is dead")
 
