@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -363,6 +364,7 @@ func TestReleaseInStep(t *testing.T) {
 	c.asleep(1)
 	made[0].Release() // without a mark: member 1 waits until its context ends
 	cancel()
+	rma.Rouse(&c.nodes[1].m.Control(0).Bell)
 	if err := <-late; !errors.Is(err, context.Canceled) {
 		t.Fatalf("step without member 0: %v, want the end of its context", err)
 	}
