@@ -106,6 +106,9 @@ func (t *Teams) describedBy(pe layout.Local, id int) (*team, error) {
 		if atomic.LoadUint32(&p.Ended) != 0 {
 			return nil, nil //nolint:nilnil // it is forgotten already
 		}
+		if p.Local[pe/64]>>(pe%64)&1 == 0 {
+			return nil, fmt.Errorf("team %d: PE %d has described it, want one of its members", id, pe)
+		}
 		var err error
 		if m, err = t.begin(id, p); err != nil {
 			return nil, fmt.Errorf("team %d: %w", id, err)
