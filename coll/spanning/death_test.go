@@ -71,7 +71,7 @@ func TestAgreeOnRumor(t *testing.T) {
 	fatal(t, errors.Join(c.each([]int{0, 1, 3}, func(ctx context.Context, x *process) error {
 		if x.pe == 3 {
 			x.of.page.Publish(2, 1, 0, 0) // the others learn it by the agreement alone, but for the agent that waits for PE 2
-			c.asleep(1) // else PE 1 would have to learn of the death, too
+			c.asleep(1)                   // else PE 1 would have to learn of the death, too
 			c.nodes[1].post(len(c.nodes), func() {
 				c.nodes[1].dead[1] = true
 				c.nodes[1].teams.Dies(1, 0)

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/coll"
-	"github.com/goshmem/goshmem/coll/span"
 )
 
 // history is what a PE has been told, step by step.
@@ -106,7 +105,7 @@ func stress(t *testing.T, seed uint64, long int) int {
 func wander(ctx context.Context, x *process, h *history, seed uint64, long int) error {
 	rng := rand.New(rand.NewPCG(seed, 99)) // the same for all
 	team := x.world
-	for step := 0; step < long; step++ {
+	for step := range long {
 		ok, err := oneStep(ctx, x, team, rng, h)
 		if err != nil {
 			return fmt.Errorf("step %d: %w", step, err)
@@ -230,5 +229,3 @@ func useSplit(ctx context.Context, made Made) error {
 	}
 	return nil
 }
-
-var _ = span.Record{}
