@@ -2,7 +2,6 @@ package spanning
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -80,34 +79,20 @@ func (t *Team) Survivors(ctx context.Context, tolerant bool) (Made, error) {
 		return Made{}, coll.ErrConcurrent
 	}
 	defer t.busy.Store(false)
-	var failed []int // by the latest vote
-	claims := false  // the votes go by turns: which ids are free, and whether the chosen one was claimed
-	vote := func(ctx context.Context, flags uint64) (uint64, []int, error) {
-		// Package coll looks at the votes of the part, if this fails.
-		a, err := coll.Agree(ctx, t.part, flags)
-		if err != nil {
-			t.disagreed = true
-			t.mark(layout.UpperVotes, board.GaveUp)
-			return 0, nil, t.teamError(err)
+	for {
+		if made, again, err := t.trySurvivors(ctx, tolerant); !again {
+			return made, err
 		}
-		if a, err = t.vote(ctx, a.Flags); err != nil {
-			return 0, nil, err
-		}
-		if claims && !slices.Equal(failed, a.Failed) {
-			a.Flags = 0 // all parts try again, also those that see none of the new dead
-		}
-		failed, claims = a.Failed, !claims
-		var here []int
-		for k, i := range t.local {
-			if slices.Contains(a.Failed, i) {
-				here = append(here, k)
-			}
-		}
-		return a.Flags, here, nil
 	}
-	part, err := coll.Survivors(ctx, t.part, vote, tolerant)
+}
+
+// trySurvivors makes the team of those that live by the votes of one try. again says that one of them has died before it described
+// the team. Then a node may not know the team, and nobody would enter its steps for the dead there.
+func (t *Team) trySurvivors(ctx context.Context, tolerant bool) (made Made, again bool, err error) {
+	var failed []int // by the latest vote
+	part, err := coll.Survivors(ctx, t.part, t.votesOfPart(&failed), tolerant)
 	if err != nil {
-		return Made{}, err
+		return Made{}, false, err
 	}
 	var pes []layout.PE
 	for i, pe := range t.pes {
@@ -116,7 +101,7 @@ func (t *Team) Survivors(ctx context.Context, tolerant bool) (Made, error) {
 		}
 	}
 	if len(pes) == part.Size() {
-		return Made{Near: part}, nil
+		return Made{Near: part}, false, nil
 	}
 	name := hashName(t.name, bySurvivors, t.seq[layout.UpperVotes]-t.start, pes[0])
 	far, err := t.p.newTeam(part, pes, name)
@@ -130,14 +115,41 @@ func (t *Team) Survivors(ctx context.Context, tolerant bool) (Made, error) {
 		err = e
 	case a.Flags == 0 && err == nil:
 		err = ErrNodes
+	case err == nil && slices.Equal(a.Failed, failed):
+		return Made{Far: far}, false, nil
 	}
-	if err != nil {
-		if far != nil {
-			far.Release()
-		} else {
-			part.Release()
+	if far != nil {
+		far.Release()
+	} else {
+		part.Release()
+	}
+	return Made{}, err == nil, err
+}
+
+// votesOfPart returns the votes of the whole team for coll.Survivors of its part, and keeps who has failed by the latest one.
+func (t *Team) votesOfPart(failed *[]int) coll.Vote {
+	claims := false // the votes go by turns: which ids are free, and whether the chosen one was claimed
+	return func(ctx context.Context, flags uint64) (uint64, []int, error) {
+		// Package coll looks at the votes of the part, if this fails.
+		a, err := coll.Agree(ctx, t.part, flags)
+		if err != nil {
+			t.disagreed = true
+			t.mark(layout.UpperVotes, board.GaveUp)
+			return 0, nil, t.teamError(err)
 		}
-		return Made{}, errors.Join(err)
+		if a, err = t.vote(ctx, a.Flags); err != nil {
+			return 0, nil, err
+		}
+		if claims && !slices.Equal(*failed, a.Failed) {
+			a.Flags = 0 // all parts try again, also those that see none of the new dead
+		}
+		*failed, claims = a.Failed, !claims && a.Flags != 0 // without a free id the part claims none, and asks again
+		var here []int
+		for k, i := range t.local {
+			if slices.Contains(a.Failed, i) {
+				here = append(here, k)
+			}
+		}
+		return a.Flags, here, nil
 	}
-	return Made{Far: far}, nil
 }

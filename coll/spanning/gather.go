@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"unsafe"
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/coll/span"
@@ -112,5 +113,38 @@ func (t *Team) read(ctx context.Context, member int, data []byte) error {
 		copy(data, near.Lines[layout.UpperSteps][t.id].Given[:])
 		return nil
 	}
-	return t.lateError(member, t.p.Port.Get(ctx, pe, t.p.Offset+givenAt(layout.UpperSteps, t.id), data))
+	id, err := t.idOf(ctx, member)
+	if err != nil {
+		return err
+	}
+	return t.lateError(member, t.p.Port.Get(ctx, pe, t.p.Offset+givenAt(layout.UpperSteps, id), data))
+}
+
+// idOf returns the id that a member of another node has for the team. It reads the descriptions of the member's teams once for each
+// node. The member has entered a step of the team and no later one, so its description of the team is there.
+func (t *Team) idOf(ctx context.Context, member int) (int, error) {
+	node := t.nodeOf(member)
+	if id, known := t.ids[node]; known {
+		return id, nil
+	}
+	var parts [layout.UpperTeams]layout.UpperPart
+	b := unsafe.Slice((*byte)(unsafe.Pointer(&parts)), unsafe.Sizeof(parts))
+	at := t.p.Offset + uint64(unsafe.Offsetof(layout.Upper{}.Parts))
+	if err := t.p.Port.Get(ctx, t.pes[member], at, b); err != nil {
+		return 0, t.lateError(member, err)
+	}
+	id := slices.IndexFunc(parts[:], func(p layout.UpperPart) bool { return p.Name == t.name && p.Ended == 0 })
+	if id < 0 {
+		return 0, coll.ErrBroken // only a PE that is broken describes the team no more
+	}
+	if t.ids == nil {
+		t.ids = map[int]int{}
+	}
+	t.ids[node] = id
+	return id, nil
+}
+
+// nodeOf returns the place of a member's node in first.
+func (t *Team) nodeOf(member int) int {
+	return slices.IndexFunc(t.members, func(those []int) bool { return slices.Contains(those, member) })
 }

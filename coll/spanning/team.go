@@ -27,6 +27,7 @@ type Team struct {
 	node     int         // the place of this node in first
 	members  [][]int     // by place of the node: the indices in the team of its members, in the order of the PEs, as agents number them
 	id       int         // of the part
+	ids      map[int]int // by place of the node: the id of the part there, as far as it is known
 	name     [2]uint64
 	start    uint64
 	seq      [layout.UpperLines]uint64 // the latest step of each line

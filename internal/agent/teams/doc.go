@@ -12,8 +12,9 @@
 // # When a team is forgotten
 //
 // Other nodes may ask for the result of the last step while they have not delivered it. A node that has tells the others so
-// when a member says that the team has ended (UpperPart.Ended). Who has heard that of all nodes that live forgets the team.
-// A team that its members have broken has no last step; it stays, and with it what answers late questions.
+// when a member says that the team has ended (UpperPart.Ended), or when all its members that live have described other teams in
+// their words. A node that has heard that of all nodes that live forgets the team. A team that its members have broken has no last
+// step; it stays until the words are used again, and with it what answers late questions.
 //
 // # Memory that is used again
 //

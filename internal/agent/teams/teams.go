@@ -55,7 +55,7 @@ type team struct {
 	nodes   []int // in the job, of each node of the team
 	members []member
 	lines   [layout.UpperLines]*span.Part
-	ended   bool   // all local members that live have the last result
+	ended   bool   // all local members that live have the last result, or make no step any more
 	done    []bool // by node of the team: it is ended there
 }
 
@@ -63,6 +63,7 @@ type team struct {
 type member struct {
 	pe    layout.Local
 	start uint64 // as it has described the team; 0: it has not yet
+	gone  bool   // its words are a later team's
 }
 
 // New returns the teams of a node before any.
@@ -105,6 +106,9 @@ func (t *Teams) describedBy(pe layout.Local, id int) (*team, error) {
 		if atomic.LoadUint32(&p.Ended) != 0 {
 			return nil, nil //nolint:nilnil // it is forgotten already
 		}
+		if p.Local[pe/64]>>(pe%64)&1 == 0 {
+			return nil, fmt.Errorf("team %d: PE %d has described it, want one of its members", id, pe)
+		}
 		var err error
 		if m, err = t.begin(id, p); err != nil {
 			return nil, fmt.Errorf("team %d: %w", id, err)
@@ -116,6 +120,7 @@ func (t *Teams) describedBy(pe layout.Local, id int) (*team, error) {
 	}
 	if m.members[i].start == 0 {
 		m.members[i].start = start
+		t.noteGone(m, pe)
 	}
 	return m, nil
 }
@@ -234,6 +239,7 @@ func (t *Teams) Dies(pe layout.Local, unread uint64) {
 	}
 	for _, m := range t.named {
 		t.look(m)
+		t.endIfLeft(m)
 	}
 }
 
@@ -264,6 +270,33 @@ func (t *Teams) noteEnd(m *team, pe layout.Local) {
 	if m.ended || atomic.LoadUint32(&t.cfg.Words(pe).Parts[m.id].Ended) == 0 || !t.hasWords(m) {
 		return
 	}
+	t.end(m)
+}
+
+// noteGone takes note that a PE has described a team with words of earlier teams, which it does not use any more. It may have said
+// so of a team that has ended, but has written over that.
+func (t *Teams) noteGone(m *team, pe layout.Local) {
+	for _, old := range t.named {
+		if old == m || old.id != m.id {
+			continue
+		}
+		// If it is not known to have described the other team, that may be the later one.
+		if i := slices.IndexFunc(old.members, func(x member) bool { return x.pe == pe }); i >= 0 && old.members[i].start != 0 {
+			old.members[i].gone = true
+			t.endIfLeft(old)
+		}
+	}
+}
+
+// endIfLeft ends a team here of which no member of this node makes a step any more. Until other nodes have ended it, it answers them.
+func (t *Teams) endIfLeft(m *team) {
+	if !m.ended && !slices.ContainsFunc(m.members, func(x member) bool { return !x.gone && !t.cfg.Dead(x.pe) }) {
+		t.end(m)
+	}
+}
+
+// end tells the other nodes that a team has ended here.
+func (t *Teams) end(m *team) {
 	m.ended, m.done[m.me] = true, true
 	for i, node := range m.nodes {
 		if i != m.me && !t.dead[node] {
