@@ -166,20 +166,6 @@ func checkNodes(j *job.Job) error {
 	return nil
 }
 
-// spans reports whether PEs of the world are on several nodes.
-func (h *heap) spans(s *numbers) bool {
-	if h.far == nil || s.n == 0 {
-		return false
-	}
-	first, _ := h.job.Home(s.pe(0))
-	for i := range s.n {
-		if node, _ := h.job.Home(s.pe(i)); node != first {
-			return true
-		}
-	}
-	return false
-}
-
 // abandon gives up a team whose maker has failed with err. An error of arguments is that of all its PEs: they meet, since
 // the id of a team on several nodes is free again only after a last meeting.
 func abandon(t *Team, err error) {

@@ -18,7 +18,7 @@ import (
 // A step ends on all members when all have entered it, with the same decision. Nobody is ahead of a step that another
 // member has not entered.
 func TestSame(t *testing.T) {
-	for _, near := range [][]int{{1, 1}, {2, 1}, {1, 2}, {3, 2, 1}, {1, 1, 1, 1}} {
+	for _, near := range shapes(t, []int{1, 1}, []int{2, 1}, []int{1, 2}, []int{3, 2, 1}, []int{1, 1, 1, 1}) {
 		t.Run(fmt.Sprint(near), func(t *testing.T) {
 			c := newCluster(t, near...)
 			var entered atomic.Int64

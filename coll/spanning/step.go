@@ -37,7 +37,9 @@ func (t *Team) meet(ctx context.Context, mine span.Record, give []byte) (decisio
 		return decision{}, err
 	}
 	if !t.tolerant {
-		if who := t.knownDead(); who != nil {
+		if who := t.knownDead(); who != nil { // the others learn it from this member's record: their nodes may not know it yet
+			mine.Fault, mine.Who = dead, int32(who[0])
+			t.post(layout.UpperSteps, mine, nil)
 			return decision{}, t.giveUp(&coll.DeadError{Members: who})
 		}
 	}
@@ -61,20 +63,7 @@ func (t *Team) meet(ctx context.Context, mine span.Record, give []byte) (decisio
 // enter enters the next step of a line, and returns its decision. worst is why some member has not contributed, and who is a member
 // of which that is so.
 func (t *Team) enter(ctx context.Context, line int, mine span.Record, give []byte) (d decision, worst fault, who int, err error) {
-	mine.Member, mine.Differs, mine.Give = int32(t.me), -1, uint32(len(give))
-	if mine.Status == statusOK && mine.Fault == noFault {
-		mine.Who = -1
-	}
-	words := t.p.line(line, t.id)
-	t.seq[line]++
-	seq := t.seq[line]
-	copy(words.Cell.Data[:], mine.Bytes())
-	if len(give) <= layout.UpperData-span.RecordBytes {
-		copy(words.Cell.Data[span.RecordBytes:], give)
-	} else {
-		copy(words.Given[:], give)
-	}
-	atomic.SwapUint64(&words.Cell.Word, seq)
+	words, seq := t.p.line(line, t.id), t.post(line, mine, give)
 	seen := t.p.Failures.Epoch() // before the look at the members
 	if t.allHaveEntered(line, seq) {
 		t.p.Port.Announce(t.id)
@@ -104,6 +93,25 @@ func (t *Team) enter(ctx context.Context, line int, mine span.Record, give []byt
 		d.gave = slices.Clone(words.Result.Body[at : at+n])
 	}
 	return d, worst, who, nil
+}
+
+// post enters the next step of a line, and returns its number.
+func (t *Team) post(line int, mine span.Record, give []byte) (seq uint64) {
+	mine.Member, mine.Differs, mine.Give = int32(t.me), -1, uint32(len(give))
+	if mine.Status == statusOK && mine.Fault == noFault {
+		mine.Who = -1
+	}
+	words := t.p.line(line, t.id)
+	t.seq[line]++
+	seq = t.seq[line]
+	copy(words.Cell.Data[:], mine.Bytes())
+	if len(give) <= layout.UpperData-span.RecordBytes {
+		copy(words.Cell.Data[span.RecordBytes:], give)
+	} else {
+		copy(words.Given[:], give)
+	}
+	atomic.SwapUint64(&words.Cell.Word, seq)
+	return seq
 }
 
 // allHaveEntered says whether no member of the part is missing in the step.

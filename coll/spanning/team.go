@@ -156,7 +156,7 @@ type Difference struct {
 }
 
 func (d *decision) difference() Difference {
-	return Difference{First: int(d.Member), Differs: int(d.Differs), FirstWords: d.Record.First, DifWords: d.Other, Failed: d.failed}
+	return Difference{First: int(d.Member), Differs: int(d.Differs), FirstWords: d.First, DifWords: d.Other, Failed: d.failed}
 }
 
 // Conclude is Same for the end of a collective. failed is why this member could not do its part, or nil.

@@ -95,22 +95,22 @@ func (t *Teams) Announced(pe layout.Local, id int) error {
 
 // describedBy returns the team that a PE has described. It may be new here. Nil: the PE has described none.
 func (t *Teams) describedBy(pe layout.Local, id int) (*team, error) {
-	p := &t.cfg.Words(pe).Parts[id]
-	called := nameOf(p)
-	start := atomic.LoadUint64(&p.Start)
-	if called == (name{}) || start == 0 {
-		return nil, nil //nolint:nilnil // the PE says nothing
+	words := &t.cfg.Words(pe).Parts[id]
+	called, start := nameOf(words), atomic.LoadUint64(&words.Start)
+	p := *words
+	if called == (name{}) || start == 0 || nameOf(words) != called || atomic.LoadUint64(&words.Start) != start {
+		return nil, nil //nolint:nilnil // the PE says nothing, or is writing something else, which it announces then
 	}
 	m := t.named[called]
 	if m == nil {
-		if atomic.LoadUint32(&p.Ended) != 0 {
+		if p.Ended != 0 {
 			return nil, nil //nolint:nilnil // it is forgotten already
 		}
 		if p.Local[pe/64]>>(pe%64)&1 == 0 {
 			return nil, fmt.Errorf("team %d: PE %d has described it, want one of its members", id, pe)
 		}
 		var err error
-		if m, err = t.begin(id, p); err != nil {
+		if m, err = t.begin(id, &p); err != nil {
 			return nil, fmt.Errorf("team %d: %w", id, err)
 		}
 	}
