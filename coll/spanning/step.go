@@ -116,11 +116,11 @@ func (t *Team) post(line int, mine span.Record, give []byte) (seq uint64) {
 
 // allHaveEntered says whether no member of the part is missing in the step.
 func (t *Team) allHaveEntered(line int, seq uint64) bool {
-	return !slices.ContainsFunc(t.local, func(i int) bool { return t.isMissing(line, i, seq) })
+	return !slices.ContainsFunc(t.local, func(i int) bool { return isMissing(t, line, i, seq) })
 }
 
 // isMissing says whether a member of the part lives and has not entered the step. Each member counts from a number of its own.
-func (t *Team) isMissing(line, i int, seq uint64) bool {
+func isMissing(t *Team, line, i int, seq uint64) bool {
 	pe := t.pes[i]
 	near := t.p.Near(pe)
 	start := atomic.LoadUint64(&near.Parts[t.id].Start)
@@ -130,7 +130,7 @@ func (t *Team) isMissing(line, i int, seq uint64) bool {
 // missing returns a member of the part that is missing, or the first member of another node.
 func (t *Team) missing(line int, seq uint64) int {
 	for _, i := range t.local {
-		if t.isMissing(line, i, seq) {
+		if isMissing(t, line, i, seq) {
 			return i
 		}
 	}

@@ -136,7 +136,9 @@ func (k *farKilling) act(daemons []int) {
 	}
 }
 
-func (k *farKilling) note(format string, args ...any) { k.done = append(k.done, fmt.Sprintf(format, args...)) }
+func (k *farKilling) note(format string, args ...any) {
+	k.done = append(k.done, fmt.Sprintf(format, args...))
+}
 
 // stop stops a process for a moment.
 func (k *farKilling) stop(pid int) {

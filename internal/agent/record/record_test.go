@@ -114,7 +114,7 @@ func TestFields(t *testing.T) {
 		case OpPutFrom:
 			record, want.Length = AppendPutFrom(nil, pe, off, len(data), a), uint32(len(data))
 		case OpTeam:
-			pe, off, want.Local, want.Offset = 0, 0, 0, 0
+			off, want.Local, want.Offset = 0, 0, 0
 			record, want.Length = AppendTeam(nil, data), uint32(len(data))
 		}
 		r := parseOne(t, record)
