@@ -22,7 +22,8 @@ import (
 //
 // If anything was refused, neither member uses this way again on the team, and the same data go through areas
 // or slots. If a member has died, they go there as well: what comes of a death is decided there. For that
-// each member keeps its source until the second step.
+// each member keeps its source until the second step. A class of collectives that is faster through areas does not
+// begin with direct copies either: see choice.go.
 //
 // Neither member returns before the other one is done with its memory. So a member passes if its context can end,
 // and data that it reduces in place would be lost if anything was refused. A member whose operator panics waits for
@@ -37,7 +38,7 @@ const (
 
 const (
 	directPart  = 256 << 10 // bytes that are copied by one system call: it cannot be interrupted
-	directBlock = 16 << 10  // bytes of a reduction that are folded while they are in the first cache
+	directBlock = 64 << 10  // bytes of a reduction that are folded at once: as much as a system call costs little beside
 	directPage  = 4096
 )
 
@@ -47,7 +48,10 @@ const (
 //   - Writes: the destination in the private memory of the other member, between two steps.
 //   - Reads: the source there.
 type peer struct {
-	refused atomic.Bool   // an access was refused: the same on both members between two collectives
+	// others has a bit for each class of collectives that is never made by direct copies. It is the same on both members
+	// between two collectives.
+	others  atomic.Uint32
+	trials  [directOperations * directSizes]trial
 	found   bool          // process is the other member's
 	process reach.Process // of the other member
 	lent    loan          // what the other member accesses, so that it is kept
@@ -58,21 +62,29 @@ type peer struct {
 type offered struct {
 	src, dst uint64 // dst is 0 if nothing is to be written there
 	passes   uint64 // 1: not this time
+	times    times  // of the trials of this class
 }
 
 const offeredBytes = headingBytes + int(unsafe.Sizeof(offered{}))
 
 // pairing is a collective of two members by direct copies, as one member makes it.
 type pairing struct {
-	t     *Team
-	seq   uint64 // the first step
-	with  int    // the other member
-	given offered
+	t        *Team
+	heading  heading
+	class    int    // of collective: see choice.go
+	bytes    int    // of its data
+	root     int    // the only member with data, or -1
+	receives bool   // this member gets the result
+	lends    loan   // of this member
+	seq      uint64 // the first step
+	with     int    // the other member
+	given    offered
+	lap      lap // of a trial that this member measures
 }
 
-// mayPair reports whether a collective of so many bytes begins with direct copies. It is the same on both members.
-func (t *Team) mayPair(bytes, least int) bool {
-	return bytes >= least && len(t.members) == 2 && !t.crowded && !t.peer.refused.Load()
+// mayPair reports whether an operation on so many bytes begins with direct copies. It is the same on both members.
+func (t *Team) mayPair(operation, bytes, least int) bool {
+	return bytes >= least && len(t.members) == 2 && !t.crowded && t.peer.others.Load()>>classOf(operation, bytes, least)&1 == 0
 }
 
 // loan is what a member lends to the other one in a collective. It may not be on a stack, which could move.
@@ -81,56 +93,68 @@ type loan struct {
 	passes   bool           // not this time
 }
 
-// pair makes a collective of two steps, with the direct copies of this member between them. root is the only member
-// with data, or -1. It reports whether it has done all; if not, and without an error, the caller makes the collective
-// in another way.
-func (t *Team) pair(ctx context.Context, h heading, mine loan, root int, copies func(p pairing) bool) (done bool, err error) {
-	seq, err := t.beginCollective(2)
+// run makes a collective of two steps, with the direct copies of this member between them. It reports whether it has
+// done all; if not, and without an error, the caller makes the collective in another way, which ends the lap.
+func (p *pairing) run(ctx context.Context, copies func(p *pairing) bool) (done bool, err error) {
+	t := p.t
+	p.seq, err = t.beginCollective(2)
 	if err != nil {
 		return false, err
 	}
 	defer t.endCollective(&err)
-	t.onlyContributor, t.peer.lent = root, mine
-	p := pairing{t: t, seq: seq, with: 1 - t.me}
-	open, err := p.exchange(ctx, h, mine)
+	t.onlyContributor, t.peer.lent, p.with = p.root, p.lends, 1-t.me
+	direct, err := p.exchange(ctx)
 	if err != nil {
 		return false, err
 	}
-	if !open {
-		t.state.Seq = seq // no member enters the second step
+	if !direct {
+		t.state.Seq = p.seq // no member enters the second step
 		return false, nil
 	}
-	good := p.find() && p.copyAll(mine, copies)
+	good := p.find() && p.copyAll(copies)
 	if done, err = p.conclude(ctx, good); err == nil {
 		t.peer.lent = loan{}
+	}
+	if done {
+		p.lap.end(directly)
 	}
 	return done, err
 }
 
-// exchange is the first step. It reports whether the members go on.
-func (p *pairing) exchange(ctx context.Context, h heading, mine loan) (open bool, err error) {
-	t := p.t
+// exchange is the first step. It reports whether the members make direct copies.
+func (p *pairing) exchange(ctx context.Context) (direct bool, err error) {
+	t, trial := p.t, &p.t.peer.trials[p.class]
 	to, err := t.awaitPlace(ctx, p.seq, offeredBytes)
 	if err != nil {
 		return false, err
 	}
-	o := offered{src: uint64(uintptr(mine.src)), dst: uint64(uintptr(mine.dst))}
-	if mine.passes || ctx != nil && ctx.Done() != nil {
+	o := offered{src: uint64(uintptr(p.lends.src)), dst: uint64(uintptr(p.lends.dst)), times: trial.measured()}
+	if p.lends.passes || ctx != nil && ctx.Done() != nil {
 		o.passes = 1
 	}
-	*(*offered)(h.writeTo(to, p.seq)) = o
+	*(*offered)(p.heading.writeTo(to, p.seq)) = o
 	if err := t.meet(ctx, p.seq); err != nil {
 		return false, err
 	}
 	if len(t.contributors(p.seq)) < 2 {
 		return false, nil
 	}
-	data, ok := h.match(t.contributionOf(p.with, p.seq, offeredBytes), p.seq)
+	data, ok := p.heading.match(t.contributionOf(p.with, p.seq, offeredBytes), p.seq)
 	if !ok {
 		return false, t.breakOnMismatch(p.with)
 	}
 	p.given = *(*offered)(data)
-	return o.passes|p.given.passes == 0, nil
+	if o.passes|p.given.passes != 0 {
+		return false, nil
+	}
+	way, measures, last := trial.count(o.times, p.given.times)
+	if last {
+		t.peer.others.Or(1 << p.class)
+	}
+	if measures && p.receives {
+		p.lap = lap{trial, clock(), p.bytes}
+	}
+	return way == directly, nil
 }
 
 // find reports whether this member may access the other one's memory. The other member has entered a step, so its
@@ -145,14 +169,14 @@ func (p *pairing) find() bool {
 
 // copyAll makes this member's copies. If an operator panics, it waits until the other member writes to nothing of this
 // one any more.
-func (p *pairing) copyAll(mine loan, copies func(p pairing) bool) bool {
+func (p *pairing) copyAll(copies func(p *pairing) bool) bool {
 	copied := false
 	defer func() {
-		if !copied && mine.dst != nil {
+		if !copied && p.lends.dst != nil {
 			_, _ = p.t.awaitMember(context.Background(), p.with, p.seq+1)
 		}
 	}()
-	good := copies(*p)
+	good := copies(p)
 	copied = true
 	return good
 }
@@ -178,7 +202,7 @@ func (p *pairing) conclude(ctx context.Context, good bool) (done bool, err error
 	}
 	done = said&*(*uint64)(t.contributionOf(p.with, last, size)) != 0
 	if !done {
-		t.peer.refused.Store(true)
+		t.peer.others.Store(1<<len(t.peer.trials) - 1)
 	}
 	return done, nil
 }
@@ -214,34 +238,50 @@ func (p *pairing) write(dst uint64, src unsafe.Pointer, n int) bool {
 // BroadcastDirect is BroadcastPrivate for a buf that need not stay on the caller's stack. Of two members, each one copies
 // a half of large data to the other's buf, or from there.
 func BroadcastDirect(ctx context.Context, t *Team, buf []byte, root int) error {
-	if t.mayPair(len(buf), directBroadcast) {
-		if done, err := broadcastPaired(ctx, t, buf, root); done || err != nil {
-			return err
-		}
+	if !t.mayPair(pairBroadcast, len(buf), directBroadcast) {
+		return BroadcastPrivate(ctx, t, buf, root)
 	}
-	return BroadcastPrivate(ctx, t, buf, root)
+	l, done, err := broadcastPaired(ctx, t, buf, root)
+	if done || err != nil {
+		return err
+	}
+	if err = BroadcastPrivate(ctx, t, buf, root); err == nil {
+		l.end(throughAreas)
+	}
+	return err
 }
 
 // broadcastPaired is BroadcastDirect by direct copies. The root writes the second half, the other member reads the
-// first one. So a buf that is used again stays in the caches of both processors.
-func broadcastPaired(ctx context.Context, t *Team, buf []byte, root int) (done bool, err error) {
+// first one. So a buf that is used again stays in the caches of both processors. If it is not done, its caller ends the
+// lap.
+func broadcastPaired(ctx context.Context, t *Team, buf []byte, root int) (l lap, done bool, err error) {
 	at := unsafe.Pointer(unsafe.SliceData(buf))
 	half := (len(buf)/2 + directPage - 1) &^ (directPage - 1)
-	return t.pair(ctx, headingOf(whatDirect, root, len(buf)), loan{src: at, dst: at}, root, func(p pairing) bool {
+	p := pairing{
+		t: t, heading: headingOf(whatDirect, root, len(buf)), class: classOf(pairBroadcast, len(buf), directBroadcast), bytes: len(buf),
+		root: root, receives: t.me != root, lends: loan{src: at, dst: at},
+	}
+	done, err = p.run(ctx, func(p *pairing) bool {
 		if t.me == root {
 			return p.write(p.given.dst+uint64(half), unsafe.Add(at, half), len(buf)-half)
 		}
 		return p.read(at, p.given.src, half)
 	})
+	return p.lap, done, err
 }
 
-// reducePaired is ReducePrivate by direct copies, where one member is the root.
-func reducePaired[T any](ctx context.Context, t *Team, dst, src []T, op Op[T], root int) (done bool, err error) {
-	from, to := unsafe.Pointer(unsafe.SliceData(src)), unsafe.Pointer(unsafe.SliceData(dst))
-	mine := loan{src: from, dst: to, passes: from == to}
-	return t.pair(ctx, headingOf(whatReduceDirect, root, bytesOf[T](len(src))), mine, -1, func(p pairing) bool {
-		return foldHalf(&p, dst, src, op)
+// reducePaired is ReducePrivate by direct copies, where one member is the root. If it is not done, its caller ends the
+// lap.
+func reducePaired[T any](ctx context.Context, t *Team, dst, src []T, op Op[T], root int) (l lap, done bool, err error) {
+	from, to, bytes := unsafe.Pointer(unsafe.SliceData(src)), unsafe.Pointer(unsafe.SliceData(dst)), bytesOf[T](len(src))
+	p := pairing{
+		t: t, heading: headingOf(whatReduceDirect, root, bytes), class: classOf(pairReduce, bytes, directReduce), bytes: bytes,
+		root: -1, receives: t.me == root, lends: loan{src: from, dst: to, passes: from == to},
+	}
+	done, err = p.run(ctx, func(p *pairing) bool {
+		return foldHalf(p, dst, src, op)
 	})
+	return p.lap, done, err
 }
 
 // foldHalf folds this member's half for the root.

@@ -121,29 +121,31 @@ func weighted(acc, in []uint32) {
 }
 
 // Two members that reach each other copy large data directly, of any size and for any root, without a barrier
-// between the collectives.
+// between the collectives. Trials are among them.
 func TestDirect(t *testing.T) {
 	accesses := refuseFrom(t, -1, nil)
+	watchNothing(t)
 	newPair(t).each(t, 5, []int{0, 1}, func(me int, tm *coll.Team) error {
-		return playDirect(unending(t), tm, me, 300, rand.New(rand.NewPCG(1, 2)))
+		return playDirect(unending(t), tm, me, 600, rand.New(rand.NewPCG(1, 2)))
 	})
 	if n := accesses.Load(); n < 600 {
-		t.Errorf("%d accesses, want more: two for each of most rounds", n)
+		t.Errorf("%d accesses, want more: two for each of half of the rounds", n)
 	}
 }
 
 // Wherever the kernel begins to refuse, the collective goes through areas, and those after it do so on both members.
 // A context that can end, and a member that no other one reaches, keep both members from copying directly.
 func TestDirectRefused(t *testing.T) {
+	const most = 12
 	for k := range 12 {
 		nd, accesses := newPair(t), refuseFrom(t, k, syscall.EPERM)
 		nd.each(t, 5, []int{0, 1}, func(me int, tm *coll.Team) error {
-			return playDirect(unending(t), tm, me, 30, rand.New(rand.NewPCG(uint64(k), 3)))
+			return playDirect(unending(t), tm, me, 60, rand.New(rand.NewPCG(uint64(k), 3)))
 		})
 		// Both members make all accesses of a collective before they learn that one was refused: at most the blocks of
 		// 100,000 elements, read and written.
-		if n := int(accesses.Load()); n <= k || n > k+40 {
-			t.Errorf("refused from access %d on: %d accesses, want one more to %d more", k, n, 40)
+		if n := int(accesses.Load()); n <= k || n > k+most {
+			t.Errorf("refused from access %d on: %d accesses, want one more to %d more", k, n, most)
 		}
 	}
 }

@@ -48,6 +48,7 @@
 //	sharing       large reductions of private memory                     shared.go
 //	stream        large broadcasts of private memory                     stream.go
 //	peer, pairing the same between two members, by direct copies         direct.go
+//	trial, lap    which of these ways two members keep                   choice.go
 //	groupMaker    Split, Survivors                                       group.go
 //	heldID        Release, Dissolve: when an id is free again            ids.go
 //

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/coll"
@@ -19,6 +20,28 @@ import (
 type privateMemory struct {
 	refuseFrom int        // the access from which on the kernel refuses them, counted from 1; 0: none
 	returned   [][]uint64 // buffers of acts that have returned
+	took       [2][2]int  // how long trials of direct copies and of areas last for each member, in ms
+	laps       [2]lap     // of the members
+}
+
+// lap is a trial that a member measures.
+type lap struct {
+	running, accessed bool // accessed: the other one's memory, so the trial is direct
+}
+
+// look is the time for the running member, who looks at the beginning and at the end of a trial.
+func (r *run) look() time.Duration {
+	me := r.index(r.mine())
+	l := &r.alien.laps[me]
+	if l.running = !l.running; l.running {
+		l.accessed = false
+		return 0
+	}
+	way := 1
+	if l.accessed {
+		way = 0
+	}
+	return time.Duration(r.alien.took[me][way]) * time.Millisecond
 }
 
 // scribble is what a member writes to its buffers when an act has returned.
@@ -35,7 +58,9 @@ func (p *privateMemory) giveBack(buf []uint64) {
 // Reach answers an access to the private memory of the other one of two members. A dead member's memory is gone at
 // once. When its death is published, another process may have its number.
 func (r *run) Reach() (stranger bool, err error) {
-	other := r.members[1-r.index(r.mine())]
+	me := r.index(r.mine())
+	r.alien.laps[me].accessed = true
+	other := r.members[1-me]
 	switch p := &r.alien; {
 	case p.refuseFrom == 1:
 		return false, syscall.EPERM
@@ -53,9 +78,15 @@ func (r *run) Reach() (stranger bool, err error) {
 
 // playingDirect is playing for members that reach each other, until the kernel refuses it.
 func playingDirect(tolerant bool, refuseFrom int, list ...act) func(r *run) {
+	return playingTrials(tolerant, refuseFrom, [2][2]int{}, list...)
+}
+
+// playingTrials is playingDirect for members whose trials last so long.
+func playingTrials(tolerant bool, refuseFrom int, took [2][2]int, list ...act) func(r *run) {
 	play := playing(tolerant, list...)
 	return func(r *run) {
-		r.alien = privateMemory{refuseFrom: refuseFrom}
+		r.alien = privateMemory{refuseFrom: refuseFrom, took: took}
+		coll.SetClock(r.look)
 		for i := range r.n {
 			reach.Publish(r.nd.m.Control(i))
 		}
@@ -135,9 +166,9 @@ func directReduces(root int, ctx func(r *run, me int) context.Context) act {
 
 const directOf = 1217 // elements that are copied directly: more than two blocks for each member
 
-// directActs are collectives that are copied directly, and others between them.
+// directActs are collectives that are copied directly, and others between them. The second trials go through areas.
 var directActs = []act{
-	directBroadcasts(0, lasting), directReduces(0, lasting), directReduces(1, lasting), privateReduces(1, 0), directBroadcasts(1, lasting),
+	directBroadcasts(0, lasting), directReduces(0, lasting), directReduces(1, lasting), privateReduces(1, 0), loose(directBroadcasts(1, lasting)),
 	directBroadcasts(1, lasting),
 }
 
@@ -150,7 +181,39 @@ var directScenarios = []scenario{
 		directBroadcasts(0, lasting), directBroadcasts(0, oneEnds), directReduces(0, oneEnds), directReduces(1, oneEnds), directReduces(1, lasting))},
 }
 
+// choosing returns collectives of one class: two trials, and two by the way that the members have chosen, through areas
+// if loosely. Member 1 measures the direct copies, member 0 the areas.
+func choosing(loosely bool) []act {
+	chosen := func(a act) act { return a }
+	if loosely {
+		chosen = loose
+	}
+	return []act{
+		directBroadcasts(0, lasting), loose(directBroadcasts(1, lasting)), chosen(directBroadcasts(0, lasting)), chosen(directBroadcasts(1, lasting)),
+	}
+}
+
+var choosingReduces = []act{directReduces(1, lasting), directReduces(0, lasting), directReduces(1, lasting), directReduces(0, lasting)}
+
+var (
+	fasterAreas  = [2][2]int{{0, 3}, {5, 0}}
+	fasterDirect = [2][2]int{{0, 5}, {3, 0}}
+)
+
 func init() {
+	for i, took := range [][2][2]int{fasterAreas, fasterDirect} {
+		for j, acts := range [][]act{choosing(took == fasterAreas), choosingReduces} {
+			n := 2*i + j
+			directScenarios = append(directScenarios,
+				scenario{name: fmt.Sprintf("directChoice%d", n), n: 2, draws: 500, most: most, play: playingTrials(false, 0, took, acts...)},
+				scenario{name: fmt.Sprintf("directChoiceStrict%d", n), n: 2, draws: 500, most: kills, play: playingTrials(false, 0, took, acts...)},
+				scenario{name: fmt.Sprintf("directChoiceTolerant%d", n), n: 2, budgets: []budget{fatal}, draws: 500, most: kills, play: playingTrials(true, 0, took, acts...)})
+		}
+	}
+	directScenarios = append(directScenarios,
+		scenario{name: "directChoicePasses", n: 2, draws: 1000, most: quits, play: playingTrials(false, 0, fasterAreas,
+			directBroadcasts(0, oneEnds), directBroadcasts(0, lasting), directBroadcasts(1, oneEnds), directBroadcasts(1, lasting), directBroadcasts(0, lasting))},
+		scenario{name: "directChoiceRefused", n: 2, draws: 1000, most: most, play: playingTrials(false, 5, fasterDirect, choosing(false)...)})
 	for _, from := range []int{1, 2, 6} {
 		directScenarios = append(directScenarios,
 			scenario{name: fmt.Sprintf("directRefused%d", from), n: 2, draws: 500, most: most, play: playingDirect(false, from, directActs...)},

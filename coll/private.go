@@ -106,16 +106,26 @@ func (s *slots) broadcastPiece(ctx context.Context, h heading, piece []byte, roo
 //     team goes on, and dst is undefined.
 //   - Errors: as Reduce; *OtherError when a member has called something else.
 func ReducePrivate[T any](ctx context.Context, t *Team, dst, src []T, op Op[T], root int) error {
-	bytes := bytesOf[T](len(src))
-	h := headingOf(whatReduce, root, bytes)
 	if root >= 0 && root != t.me {
 		dst = nil
 	}
-	if root >= 0 && t.mayPair(bytes, directReduce) {
-		if done, err := reducePaired(ctx, t, dst, src, op, root); done || err != nil {
-			return err
-		}
+	if root < 0 || !t.mayPair(pairReduce, bytesOf[T](len(src)), directReduce) {
+		return reduceUnpaired(ctx, t, dst, src, op, root)
 	}
+	l, done, err := reducePaired(ctx, t, dst, src, op, root)
+	if done || err != nil {
+		return err
+	}
+	if err = reduceUnpaired(ctx, t, dst, src, op, root); err == nil {
+		l.end(throughAreas)
+	}
+	return err
+}
+
+// reduceUnpaired is ReducePrivate through areas, or through slots. dst is nil where the result is not wanted.
+func reduceUnpaired[T any](ctx context.Context, t *Team, dst, src []T, op Op[T], root int) error {
+	bytes := bytesOf[T](len(src))
+	h := headingOf(whatReduce, root, bytes)
 	if len(t.members) > 1 && bytes > MaxPrivate {
 		if done, err := reduceShared(ctx, t, headingOf(whatShared, root, bytes), dst, src, op); done {
 			return err

@@ -30,8 +30,8 @@ func (c *Comm) Barrier() error {
 //
 //   - Shape: buf has as many elements on all ranks.
 //   - Cost: two copies. More than 8 KiB go in pieces of 16 KiB; the root may be 64 pieces ahead of the slowest
-//     rank. Of two ranks, from 32 KiB on, each copies a half directly, and neither returns before both have. They do so
-//     where they could copy a long message, and where the context of neither can end.
+//     rank. Of two ranks, from 32 KiB on, each copies a half directly if that is faster, and neither returns before both
+//     have. They try it where they could copy a long message, and where the context of neither can end.
 //   - Errors: as Barrier; ErrMismatch where the root has called something else, and where another rank has if they copy
 //     directly. After a death, some ranks may have got the data and no error.
 //   - Collective: over the communicator, with the same root.

@@ -17,8 +17,7 @@ type Outcome struct {
 // destinations of FCollect, Alltoall and AlltoallS, the blocks of failed PEs stay as they were; Collect leaves no gap
 // for them.
 //
-// Allocation and the making of teams are collectives too. On a team whose PEs are on several nodes, no PE is in Failed:
-// its collectives are made of all PEs, or fail.
+// Allocation and the making of teams are collectives too.
 //
 //   - Cost: none for the collective; two slices for this call.
 //   - Source: none; like MPI's MPIX_Comm_get_failed.
@@ -27,10 +26,7 @@ func (t *Team) Outcome() Outcome {
 		return Outcome{}
 	}
 	if t.upper != nil {
-		if root := t.group.root.Load(); root > 0 {
-			return Outcome{Contributors: []int{int(root) - 1}}
-		}
-		return Outcome{Contributors: allBelow(t.NPEs())}
+		return t.group.outcomeSpanning()
 	}
 	o := t.coll.Outcome()
 	return Outcome{Contributors: o.Contributors, Failed: o.Failed}
@@ -67,13 +63,10 @@ func (t *Team) runAgreement(op string, flags uint64) (coll.Agreement, error) {
 	if err := t.checkUsable(op); err != nil {
 		return coll.Agreement{}, err
 	}
-	if err := t.checkNear(op); err != nil {
-		return coll.Agreement{}, err
-	}
 	if err := t.compareIfPossible(op); err != nil {
 		return coll.Agreement{}, err
 	}
-	a, err := coll.Agree(t.ctx, t.coll, flags)
+	a, err := agree(t.ctx, t, flags)
 	if len(a.Failed) > 0 {
 		t.h.alertLayers()
 	}
@@ -91,18 +84,11 @@ func (t *Team) Shrink() (*Team, error) {
 	if err := t.checkUsable(op); err != nil {
 		return nil, err
 	}
-	if err := t.checkNear(op); err != nil {
-		return nil, err
-	}
 	if err := t.compareIfPossible(op); err != nil {
 		return nil, err
 	}
 	c := TeamConfig{Mode: t.group.config.Mode}
-	vote := func(ctx context.Context, flags uint64) (uint64, []int, error) {
-		a, err := coll.Agree(ctx, t.coll, flags)
-		return a.Flags, a.Failed, err
-	}
-	n, err := coll.Survivors(t.ctx, t.coll, vote, c.Mode == ModeTolerant)
+	n, err := survivors(t, c.Mode == ModeTolerant)
 	if err != nil {
 		return nil, t.publicError(op, err)
 	}
@@ -110,4 +96,24 @@ func (t *Team) Shrink() (*Team, error) {
 		t.h.alertLayers()
 	}
 	return registerTeam(t.h, n, numbersOf(n.PEs()), c), nil
+}
+
+// agree is an agreement of the team.
+func agree(ctx context.Context, t *Team, flags uint64) (coll.Agreement, error) {
+	if t.upper != nil {
+		return t.upper.Agree(ctx, flags)
+	}
+	return coll.Agree(ctx, t.coll, flags)
+}
+
+// survivors makes a team of the members that live.
+func survivors(t *Team, tolerant bool) (member, error) {
+	if t.upper != nil {
+		return madeMember(t.upper.Survivors(t.ctx, tolerant))
+	}
+	vote := func(ctx context.Context, flags uint64) (uint64, []int, error) {
+		a, err := coll.Agree(ctx, t.coll, flags)
+		return a.Flags, a.Failed, err
+	}
+	return coll.Survivors(t.ctx, t.coll, vote, tolerant)
 }

@@ -85,8 +85,10 @@
 //     operations and Quiet take a round trip, and so do blocking puts from 16 KiB on whose source is in the symmetric
 //     heap: the agent sends from there. Several operations that are under way at once share it: GetNBI, PutNBI.
 //   - Sym.Peer and PeerIn return false for far PEs. World.Shared is the team of the near PEs.
-//   - A team whose PEs are on several nodes is strict. Its collectives read the data of all PEs one after the other:
-//     they are right, and slow for many PEs. Agree, Validate, Shrink and package interop are missing there.
+//   - On a team whose PEs are on several nodes, a meeting is a round trip between agents. ReduceValue and BroadcastValue of up to
+//     1 KiB are one meeting. Collectives on objects are two, and between them each PE reads the data that it needs from all
+//     other PEs: that is slow for many PEs. A tolerant team needs memory for the results besides. Package interop is
+//     missing there.
 //   - A job has at most 128 nodes. If the PEs of a node do not have consecutive numbers (oshrun --map-by node), all is as
 //     right, but operations on near PEs are fast only where numbers of a context's team that follow each other are those of
 //     near PEs, as in World.Shared.
@@ -158,7 +160,8 @@
 //     later ones. Before that, a Broadcast may have succeeded for some of them.
 //   - A death, on a tolerant team: all survivors alike get the error of a Broadcast whose root died. All other
 //     collectives end without an error (see Failures), with one exception: if a member that has contributed to a
-//     ReduceValue of more than 8176 bytes dies, all survivors get the error, and the team goes on.
+//     ReduceValue of more than 8176 bytes dies, all survivors get the error, and the team goes on. (On several nodes they get
+//     the result instead.)
 //   - The end of With: until Team.Agree has returned, the other members may still read src and write to dst on this PE.
 //     They get ErrTeamBroken, unless all their data were there.
 //   - ErrMismatch is found for data beyond 8 KiB (1 KiB if each PE has a processor). All members of such a collective

@@ -59,7 +59,7 @@ func TeamOf(t *Team, members []int) (*Team, error) {
 	var n member
 	var err error
 	if t.upper != nil {
-		n, err = t.upper.Split(t.ctx, mine, false)
+		n, err = madeMember(t.upper.Split(t.ctx, callSplitStrided, mine, false))
 	} else if part, e := coll.Split(t.ctx, t.coll, mine, false); part != nil {
 		n = part
 	} else {

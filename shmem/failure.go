@@ -217,9 +217,6 @@ type diedError struct {
 	hint   string   // what follows the causes
 }
 
-// strictHint is the hint of a collective that fails although the program may expect that it goes on among the survivors.
-const strictHint = "; hint: teams on several nodes are strict, as tolerant teams between nodes are missing yet. One-sided operations go on"
-
 // Error gives the cause alone if there is one PE, because the PEError around it names the PE.
 func (e *diedError) Error() string {
 	if len(e.pes) == 1 {

@@ -107,7 +107,7 @@ func TestDeathEndsCalls(t *testing.T) {
 		}
 		t.Run(op, func(t *testing.T) { test(t, false, strictWorld) })
 		if !slices.Contains([]string{"Barrier", "Team.Sync", "Broadcast", "Reduce", "ReduceValue", "BroadcastValue", "FCollect", "Alltoall"}, op) {
-			t.Run(op+" in a tolerant world", func(t *testing.T) { test(t, true, oneNode) })
+			t.Run(op+" in a tolerant world", func(t *testing.T) { test(t, true) })
 		}
 	}
 }
@@ -332,7 +332,7 @@ func TestOnFailure(t *testing.T) {
 // before. The world has then ended for them.
 func TestFinalizeWithDead(t *testing.T) {
 	t.Run("strict", func(t *testing.T) { testFinalizeWithDead(t, true, strictWorld) })
-	t.Run("tolerant", func(t *testing.T) { testFinalizeWithDead(t, false, oneNode) })
+	t.Run("tolerant", func(t *testing.T) { testFinalizeWithDead(t, false) })
 }
 
 func testFinalizeWithDead(t *testing.T, fails bool, opts ...shmemtest.Option) {

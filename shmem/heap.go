@@ -36,8 +36,6 @@ type heap struct {
 	requested  map[uint32]uint64 // bytes that the program asked for, by the slot of the live block
 	usedSlots  uint32            // slots below this one have been used
 	turns      turns             // where calls that return some of several elements begin to look
-
-	strictByDefault bool // the program has not chosen a mode in a job of several nodes: it may expect tolerant teams
 }
 
 // A tag names a block of one world of this process:

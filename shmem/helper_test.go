@@ -10,8 +10,8 @@ import (
 // TestMain adds the flag -nodes, which says on how many nodes jobs run.
 func TestMain(m *testing.M) { shmemtest.Main(m) }
 
-// oneNode is for tests of what jobs of several nodes do not have: tolerant teams, and Agree, Validate and Shrink of teams
-// on several nodes; comparisons of GOSHMEM_CHECK; package mpi; values that are combined without allocation.
+// oneNode is for tests of what jobs of several nodes do not have: comparisons of GOSHMEM_CHECK; package mpi; values that are
+// combined without allocation.
 var oneNode = shmemtest.Nodes(1)
 
 // ok fails the test on an error.

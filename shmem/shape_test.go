@@ -323,5 +323,5 @@ func TestShapesAfterDeath(t *testing.T) {
 			}
 		}
 		ok(t, w.Barrier())
-	}, shmemtest.Recover(victim), oneNode)
+	}, shmemtest.Recover(victim))
 }

@@ -1,16 +1,27 @@
 package shmem
 
 import (
+	"errors"
+	"slices"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/coll/spanning"
 	"github.com/goshmem/goshmem/rma"
-	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// The collectives on data of teams that span nodes, until the agents of nodes run them. Between two meetings, each PE
-// reads what it needs from the other PEs. So a collective takes two round trips between nodes, and the time for all that
-// a PE reads. Their results are those of the collectives of one node, folded in the same order.
+// # Collectives on data of teams that span nodes
+//
+// Values travel with a step: each member gives its own, and the result of the step has them all (spanning.Team.Gather).
+//
+// Of data on the symmetric heap, a step says who takes part. Then each member reads what it needs from the others' sources. A
+// further step says that all have done so; sources may change after that. The results are those of the collectives of one node,
+// folded in the same order.
+//
+// On a tolerant team, a member may not be able to read what a dead one has given: the memory of a dead node is gone. It says so in the
+// last step, and then all survivors begin again, without those that are dead by that step. So all use the data of the same
+// members. For that, no source changes before the last step. Results lie aside until then, but for a reduction into another
+// object than its source, which makes all of its destination again.
 
 // spanningCall is a collective on symmetric objects of a team that spans nodes.
 type spanningCall struct {
@@ -18,26 +29,91 @@ type spanningCall struct {
 	op   string
 	call uint64
 	size int // bytes of an element
-	root int // of collectives on values that have one
+	root int // of collectives that have one; otherwise -1
 }
 
 // spanning begins the description of a collective. call is one of the codes that PEs compare.
 func (t *Team) spanning(op string, call int, size uint64) spanningCall {
-	return spanningCall{t: t, op: op, call: uint64(call), size: int(size)}
+	return spanningCall{t: t, op: op, call: uint64(call), size: int(size), root: -1}
 }
 
-// between compares what the members called, has body read their sources, and meets the others again: sources may change
-// after that.
-func (s spanningCall) between(w coll.Words, body func() error) error {
+// contributors are the members whose data a collective is made of.
+type contributors struct {
+	n      int
+	failed []int // those that are missing, ascending
+}
+
+// has reports whether a member contributes.
+func (c contributors) has(member int) bool {
+	_, is := slices.BinarySearch(c.failed, member)
+	return !is
+}
+
+// lowest returns the lowest contributor.
+func (c contributors) lowest() int {
+	for i := range c.n {
+		if c.has(i) {
+			return i
+		}
+	}
+	return 0
+}
+
+// between compares what the members called, has body read the sources of those that contribute, and meets the others again.
+// Sources may change after that. body may be called several times, until the contributors are clear.
+func (s spanningCall) between(w coll.Words, body func(in contributors) error) error {
 	w[3] = s.call | uint64(s.size)<<callBits
-	differs, first, _, err := s.t.same(w)
+	d, err := s.t.upper.Same(s.t.ctx, w)
 	if err == nil {
-		err = mismatch(w, first, differs)
+		s.t.group.note(s.root, d.Failed)
+		err = mismatch(w, &d)
 	}
 	if err != nil {
 		return s.t.publicError(s.op, err)
 	}
-	return conclude(s.t, s.op, body()) // also after an error of body: the others wait for this PE
+	for in := (contributors{s.t.NPEs(), d.Failed}); ; {
+		if s.root >= 0 && !in.has(s.root) {
+			s.t.group.note(s.root, in.failed)
+			return s.t.publicError(s.op, &coll.DeadError{Members: []int{s.root}})
+		}
+		again, failed, err := s.attempt(body, in)
+		if !again {
+			s.t.group.note(s.root, in.failed)
+			return err
+		}
+		in.failed = failed
+	}
+}
+
+// attempt is one try of between. If body panics, the other members get an error.
+func (s spanningCall) attempt(body func(in contributors) error, in contributors) (again bool, failed []int, err error) {
+	returned := false
+	defer func() {
+		if !returned {
+			_, _ = concludeSpanning(s.t, coll.ErrBroken)
+		}
+	}()
+	err = body(in)
+	returned = true
+	if s.t.h.finalized() {
+		return false, nil, err
+	}
+	failed, met := concludeSpanning(s.t, s.t.membersError(err)) // also after an error of body: the others wait for this PE
+	if errors.Is(met, spanning.ErrAgain) {
+		return true, failed, nil
+	}
+	if met = s.t.publicError(s.op, met); err == nil || isDeathError(met) {
+		return false, nil, met
+	}
+	return false, nil, err
+}
+
+// aside returns memory for n bytes of results, if they have to lie aside until all have read the sources; otherwise nil.
+func (s spanningCall) aside(needed bool, n int) []byte {
+	if !needed || n == 0 {
+		return nil
+	}
+	return make([]byte, n)
 }
 
 // read copies n bytes from an offset of a member's segment.
@@ -57,28 +133,80 @@ func (s spanningCall) here(off uint64) unsafe.Pointer {
 
 // broadcast copies n elements of the root's source to all destinations.
 func (s spanningCall) broadcast(dst, src uint64, n, root int) error {
-	err := s.between(coll.Words{uint64(n), src, uint64(root)}, func() error {
+	s.root = root
+	var aside []byte // the root may die before all have its data; then nobody uses them
+	err := s.between(coll.Words{uint64(n), src, uint64(root)}, func(contributors) error {
 		if n == 0 || s.t.me == root && dst == src {
 			return nil
 		}
-		return s.read(root, src, s.here(dst), n*s.size)
+		to := s.here(dst)
+		if aside = s.aside(s.t.upper.Tolerant(), n*s.size); aside != nil {
+			to = unsafe.Pointer(&aside[0])
+		}
+		return s.read(root, src, to, n*s.size)
 	})
-	if err == nil {
-		s.t.group.root.Store(int32(root) + 1)
+	if err == nil && aside != nil {
+		rma.CopyElements(s.here(dst), unsafe.Pointer(&aside[0]), 1, len(aside))
 	}
 	return err
 }
 
-// fcollect copies n elements of each member to the destinations.
-func (s spanningCall) fcollect(dst, src uint64, n int) error {
-	return s.between(coll.Words{uint64(n), src, dst}, func() error {
-		for i := range s.t.NPEs() {
-			if err := s.read(i, src, s.here(dst+uint64(i*n*s.size)), n*s.size); err != nil {
+// blocks is what a collective makes of one block of each contributor.
+type blocks struct {
+	s      spanningCall
+	dst    uint64
+	bytes  func(in contributors) int      // of the destination that blocks may be in
+	places func(in contributors) [][2]int // of each member: where its block is in the destination, and how long it is
+}
+
+// gather has read fill the block of each contributor, and writes the destination when all members have done so. On a strict
+// team, blocks are read into the destination.
+func (b blocks) gather(w coll.Words, read func(member int, to unsafe.Pointer) error) error {
+	var aside []byte
+	var last contributors
+	err := b.s.between(w, func(in contributors) error {
+		last = in
+		to := b.s.here(b.dst)
+		if aside = b.s.aside(b.s.t.upper.Tolerant(), b.bytes(in)); aside != nil {
+			to = unsafe.Pointer(&aside[0])
+		}
+		for i, p := range b.places(in) {
+			if !in.has(i) || p[1] == 0 {
+				continue
+			}
+			if err := read(i, unsafe.Add(to, p[0])); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	if err != nil || aside == nil {
+		return err
+	}
+	for i, p := range b.places(last) {
+		if last.has(i) && p[1] > 0 {
+			rma.CopyElements(b.s.here(b.dst+uint64(p[0])), unsafe.Pointer(&aside[p[0]]), 1, p[1])
+		}
+	}
+	return nil
+}
+
+// equalPlaces returns the places of blocks of n bytes.
+func (s spanningCall) equalPlaces(n int) func(contributors) [][2]int {
+	return func(in contributors) [][2]int {
+		all := make([][2]int, in.n)
+		for i := range all {
+			all[i] = [2]int{i * n, n}
+		}
+		return all
+	}
+}
+
+// fcollect copies n elements of each member to the destinations.
+func (s spanningCall) fcollect(dst, src uint64, n int) error {
+	bytes := n * s.size
+	b := blocks{s, dst, func(in contributors) int { return in.n * bytes }, s.equalPlaces(bytes)}
+	return b.gather(coll.Words{uint64(n), src, dst}, func(i int, to unsafe.Pointer) error { return s.read(i, src, to, bytes) })
 }
 
 // collect copies the elements of each member, which may give any number, to the destinations.
@@ -86,8 +214,8 @@ func (s spanningCall) collect(dst, src uint64, n, room int) error {
 	type source struct{ off, n, room uint64 }
 	all := make([]source, s.t.NPEs())
 	mine := source{src, uint64(n), uint64(room)}
-	err := s.gather(unsafe.Slice((*byte)(unsafe.Pointer(&mine)), unsafe.Sizeof(mine)), allBelow(len(all)), func(i int, data []byte) {
-		all[i] = *(*source)(unsafe.Pointer(&data[0]))
+	err := s.gatherValues(unsafe.Slice((*byte)(unsafe.Pointer(&mine)), unsafe.Sizeof(mine)), func(i, _ int, data []byte) {
+		copy(unsafe.Slice((*byte)(unsafe.Pointer(&all[i])), unsafe.Sizeof(mine)), data)
 	})
 	if err != nil {
 		return err
@@ -96,43 +224,70 @@ func (s spanningCall) collect(dst, src uint64, n, room int) error {
 	for i := range all {
 		total += all[i].n
 	}
+	gave := contributors{len(all), s.t.group.outcome.Load().failed}
 	for i := range all {
-		if all[i].room < total {
+		if all[i].room < total && gave.has(i) {
 			return roomError(s.op, i, int(all[i].room), int(total))
 		}
 	}
-	return s.between(coll.Words{total}, func() error {
-		at := dst
+	places := func(in contributors) [][2]int {
+		places := make([][2]int, len(all))
+		at := 0
 		for i := range all {
-			bytes := all[i].n * uint64(s.size)
-			if err := s.read(i, all[i].off, s.here(at), int(bytes)); err != nil {
-				return err
+			if in.has(i) {
+				places[i] = [2]int{at, int(all[i].n) * s.size}
+				at += places[i][1]
 			}
-			at += bytes
 		}
-		return nil
-	})
+		return places
+	}
+	b := blocks{s, dst, func(contributors) int { return int(total) * s.size }, places}
+	return b.gather(coll.Words{total}, func(i int, to unsafe.Pointer) error { return s.read(i, all[i].off, to, int(all[i].n)*s.size) })
 }
 
 // alltoall copies each member's block for this one to the destination.
 func (s spanningCall) alltoall(dst, src uint64, stride Stride) error {
-	return s.between(coll.Words{uint64(stride.N), src, uint64(stride.Dst)<<32 ^ uint64(stride.Src)}, func() error {
-		for i := range s.t.NPEs() {
-			from := src + uint64(s.t.me*stride.N*stride.Src*s.size)
-			if err := s.readStrided(i, from, s.here(dst+uint64(i*stride.N*stride.Dst*s.size)), stride); err != nil {
+	if stride.Dst == 1 || !s.t.upper.Tolerant() {
+		step := stride.N * stride.Dst * s.size
+		b := blocks{s, dst, func(in contributors) int { return in.n * step }, s.equalPlaces(step)}
+		return b.gather(s.alltoallWords(src, stride), func(i int, to unsafe.Pointer) error { return s.readBlock(i, src, to, stride) })
+	}
+	// What lies between the elements stays as it is, so the blocks are made without it.
+	aside, bytes := []byte(nil), stride.N*s.size
+	var last contributors
+	err := s.between(s.alltoallWords(src, stride), func(in contributors) error {
+		last, aside = in, s.aside(true, in.n*bytes)
+		for i := range in.n {
+			if !in.has(i) || bytes == 0 {
+				continue
+			}
+			if err := s.readBlock(i, src, unsafe.Pointer(&aside[i*bytes]), Stride{Dst: 1, Src: stride.Src, N: stride.N}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
+	for i := range last.n {
+		if err == nil && last.has(i) && bytes > 0 {
+			to := s.here(dst + uint64(i*stride.N*stride.Dst*s.size))
+			rma.CopyStrided(to, unsafe.Pointer(&aside[i*bytes]), uintptr(s.size), stride.Dst, 1, 1, stride.N)
+		}
+	}
+	return err
 }
 
-// readStrided copies stride.N elements from an offset of a member's segment.
-func (s spanningCall) readStrided(member int, off uint64, dst unsafe.Pointer, stride Stride) error {
+// alltoallWords is what members compare.
+func (s spanningCall) alltoallWords(src uint64, stride Stride) coll.Words {
+	return coll.Words{uint64(stride.N), src, uint64(stride.Dst)<<32 ^ uint64(stride.Src)}
+}
+
+// readBlock copies a member's block for this one.
+func (s spanningCall) readBlock(member int, src uint64, dst unsafe.Pointer, stride Stride) error {
 	h, pe := s.t.h, s.t.group.pe(member)
 	if stride.N == 0 {
 		return nil
 	}
+	off := src + uint64(s.t.me*stride.N*stride.Src*s.size)
 	if local, near := h.job.Place.Local(pe); near {
 		from := unsafe.Add(h.job.Map.Segment(local), int(off))
 		rma.CopyStrided(dst, from, uintptr(s.size), stride.Dst, stride.Src, 1, stride.N)
@@ -141,27 +296,40 @@ func (s spanningCall) readStrided(member int, off uint64, dst unsafe.Pointer, st
 	return h.farError(s.op, h.far.GetStrided(s.t.ctx, nil, pe, off, dst, uintptr(s.size), stride.Dst, stride.Src, 1, stride.N))
 }
 
-// gather passes what each of some members gives to take.
-func (s spanningCall) gather(mine []byte, from []int, take func(member int, data []byte)) error {
-	w := coll.Words{uint64(len(mine)), uint64(s.root), 0, s.call | uint64(s.size)<<callBits}
-	differs, first, err := s.t.upper.Gather(s.t.ctx, w, mine, from, take)
-	if err == nil {
-		err = mismatch(w, first, differs)
+// gatherValues passes the bytes of a value of each member that lives to take, in parts of the same lengths for all. With a root, only
+// that one gives any. All parts are of the same members: if one dies between two parts, take gets all of them again.
+func (s spanningCall) gatherValues(mine []byte, take func(member, at int, data []byte)) error {
+	givers := s.t.NPEs()
+	if s.root >= 0 {
+		givers = 1
 	}
-	if err == nil {
-		s.t.group.root.Store(0)
-	}
-	return s.t.publicError(s.op, err)
-}
-
-// gatherValue passes the bytes of a value of each of some members to take, in parts of the same lengths for all.
-func (s spanningCall) gatherValue(mine []byte, from []int, take func(member, at int, data []byte)) error {
-	for at := 0; at < len(mine); at += layout.UpperValue {
-		part := mine[at:min(at+layout.UpperValue, len(mine))]
-		if err := s.gather(part, from, func(i int, data []byte) { take(i, at, data) }); err != nil {
-			return err
+	most, size := spanning.MostGathered(givers), len(mine)
+	w := coll.Words{uint64(size), uint64(s.root), 0, s.call | uint64(s.size)<<callBits}
+	var failed []int
+	for at := 0; at < size; {
+		var part []byte
+		if s.root < 0 || s.root == s.t.me {
+			part = mine[at:min(at+most, size)]
 		}
+		d, err := s.t.upper.Gather(s.t.ctx, w, givers, part, func(i int, data []byte) { take(i, at, data) })
+		if err == nil {
+			err = mismatch(w, &d)
+		}
+		if err == nil && s.root >= 0 && !(contributors{s.t.NPEs(), d.Failed}).has(s.root) {
+			s.t.group.note(s.root, d.Failed)
+			err = &coll.DeadError{Members: []int{s.root}}
+		}
+		if err != nil {
+			return s.t.publicError(s.op, err)
+		}
+		if at > 0 && s.root < 0 && !slices.Equal(failed, d.Failed) {
+			failed, at = d.Failed, 0
+			continue
+		}
+		failed = d.Failed
+		at += most
 	}
+	s.t.group.note(s.root, failed)
 	return nil
 }
 
@@ -177,51 +345,66 @@ func allBelow(n int) []int {
 // foldBytes bounds the memory that a reduction takes for the elements of all members.
 const foldBytes = 4 << 20
 
-// foldSpanning combines the elements of the first members of the team in dst, by pieces. It calls the operator when all
-// have read the piece: if the operator panics, the members are between two meetings. Without members, elements become
-// zeros.
-func foldSpanning[T any](s spanningCall, dst, src Sym[T], op Op[T], members int) error {
-	most := max(1, foldBytes/s.size/s.t.NPEs())
-	for lo := 0; lo == 0 || lo < src.n; lo += most {
-		n := min(most, src.n-lo)
-		all := make([]T, n*max(members, 1))
-		err := s.between(coll.Words{uint64(src.n), src.off, dst.off}, func() error {
-			for i := 0; i < members && n > 0; i++ {
-				if err := s.read(i, src.off+uint64(lo*s.size), unsafe.Pointer(&all[i*n]), n*s.size); err != nil {
+// foldSpanning combines the elements of the contributors below a member in dst, by pieces. Without contributors, elements become zeros.
+func foldSpanning[T any](s spanningCall, dst, src Sym[T], op Op[T], below int) error {
+	var aside []T
+	if dst.off == src.off {
+		aside = make([]T, src.n)
+	}
+	err := s.between(coll.Words{uint64(src.n), src.off, dst.off}, func(in contributors) error {
+		most := max(1, foldBytes/s.size/in.n)
+		all := make([]T, min(most, src.n)*max(1, below))
+		for lo := 0; lo < src.n; lo += most {
+			n := min(most, src.n-lo)
+			got := 0
+			for i := range below {
+				if !in.has(i) {
+					continue
+				}
+				if err := s.read(i, src.off+uint64(lo*s.size), unsafe.Pointer(&all[got*n]), n*s.size); err != nil {
 					return err
 				}
+				got++
 			}
-			return nil
-		})
-		if err != nil {
-			return err
+			if got == 0 {
+				clear(all[:n])
+			}
+			for i := 1; i < got; i++ {
+				op(all[:n], all[i*n:(i+1)*n])
+			}
+			to := s.here(dst.off + uint64(lo*s.size))
+			if aside != nil {
+				to = unsafe.Pointer(&aside[lo])
+			}
+			rma.CopyElements(to, unsafe.Pointer(&all[0]), uintptr(s.size), n)
 		}
-		if n == 0 {
-			return nil
-		}
-		for i := 1; i < members; i++ {
-			op(all[:n], all[i*n:(i+1)*n])
-		}
-		rma.CopyElements(s.here(dst.off+uint64(lo*s.size)), unsafe.Pointer(&all[0]), uintptr(s.size), n)
+		return nil
+	})
+	if err == nil && len(aside) > 0 {
+		rma.CopyElements(s.here(dst.off), unsafe.Pointer(&aside[0]), uintptr(s.size), len(aside))
 	}
-	return nil
+	return err
 }
 
 // reduceSpanning is ReduceValue.
 func reduceSpanning[T any](t *Team, v T, op Op[T]) (T, error) {
 	const name = "ReduceValue"
 	all := make([]T, t.NPEs())
-	err := t.spanning(name, callReduceValue, sizeOf[T]()).gatherValue(bytesOf(&v), allBelow(len(all)), func(i, at int, data []byte) {
+	err := t.spanning(name, callReduceValue, sizeOf[T]()).gatherValues(bytesOf(&v), func(i, at int, data []byte) {
 		copy(bytesOf(&all[i])[at:], data)
 	})
 	if err != nil {
 		var none T
 		return none, err
 	}
-	for i := 1; i < len(all); i++ {
-		op(all[:1], all[i:i+1])
+	in := contributors{len(all), t.group.outcome.Load().failed}
+	sum := in.lowest()
+	for i := sum + 1; i < len(all); i++ {
+		if in.has(i) {
+			op(all[sum:sum+1], all[i:i+1])
+		}
 	}
-	return all[0], nil
+	return all[sum], nil
 }
 
 // broadcastSpanning is BroadcastValue.
@@ -229,11 +412,10 @@ func broadcastSpanning[T any](t *Team, v T, root int) (T, error) {
 	got := v
 	s := t.spanning("BroadcastValue", callBroadcastValue, sizeOf[T]())
 	s.root = root
-	if err := s.gatherValue(bytesOf(&v), []int{root}, func(_, at int, data []byte) { copy(bytesOf(&got)[at:], data) }); err != nil {
+	if err := s.gatherValues(bytesOf(&v), func(_, at int, data []byte) { copy(bytesOf(&got)[at:], data) }); err != nil {
 		var none T
 		return none, err
 	}
-	t.group.root.Store(int32(root) + 1)
 	return got, nil
 }
 

@@ -131,10 +131,12 @@ func (t *Team) matchArguments(op string, w coll.Words) error {
 // same compares the words of all members, and fails in every mode if a member has died before it gave its own.
 func (t *Team) same(w coll.Words) (differs int, first, other coll.Words, err error) {
 	if t.upper != nil {
-		if differs, first, other, err = t.upper.Same(t.ctx, w); err == nil {
-			t.group.root.Store(0)
+		d, err := t.upper.Same(t.ctx, w)
+		if err == nil {
+			t.group.note(-1, d.Failed)
+			err = wholeSpanning(t)
 		}
-		return differs, first, other, err
+		return d.Differs, d.FirstWords, d.DifWords, err
 	}
 	differs, first, other, err = t.coll.Same(t.ctx, w)
 	if err == nil {
@@ -186,14 +188,6 @@ func (c *TeamConfig) check(op string, t *Team, parts ...triplet) error {
 	if c.NumContexts < 0 {
 		return usage(op, ErrArgument, "NumContexts %d, want 0 or more", c.NumContexts)
 	}
-	if c.Mode != ModeTolerant || t.upper == nil {
-		return nil
-	}
-	for _, p := range parts {
-		if part := t.group.part(p.start, p.stride, p.size); t.h.spans(&part) {
-			return usage(op, ErrArgument, "ModeTolerant for a team whose PEs are on several nodes, which is not possible yet: want ModeStrict, or PEs of one node")
-		}
-	}
 	return nil
 }
 
@@ -220,7 +214,7 @@ func (t *Team) makeTeam(op string, c TeamConfig, p triplet) (*Team, error) {
 // split makes teams of members of this team. It returns nil for a PE that gives no members.
 func (t *Team) split(members []int, tolerant bool) (member, error) {
 	if t.upper != nil {
-		return t.upper.Split(t.ctx, members, tolerant)
+		return madeMember(t.upper.Split(t.ctx, callSplitStrided, members, tolerant))
 	}
 	n, err := coll.Split(t.ctx, t.coll, members, tolerant)
 	if n == nil {

@@ -30,7 +30,7 @@ func TestStressKills(t *testing.T) {
 		slices.Sort(victims)
 		shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 			newKills(t, w, rng, victims).run()
-		}, shmemtest.Recover(victims...), oneNode)
+		}, shmemtest.Recover(victims...))
 	})
 }
 

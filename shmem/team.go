@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/coll/spanning"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -18,8 +19,8 @@ import (
 // the world.
 type Team struct {
 	h     *heap
-	coll  *coll.Team // the collectives of a team on one node; nil for a team that spans nodes
-	upper upper      // those of a team that spans nodes; otherwise nil
+	coll  *coll.Team     // the collectives of a team on one node; nil for a team that spans nodes
+	upper *spanning.Team // those of a team that spans nodes; otherwise nil
 	group *group
 	me    int
 	ctx   context.Context //nolint:containedctx // With's purpose
@@ -59,7 +60,7 @@ type group struct {
 	predefined bool       // Init has made it, and it lives until Finalize
 	plain      *Team      // the handle without a With
 	destroyed  atomic.Bool
-	root       atomic.Int32 // of a team that spans nodes: 1 + the root of its latest collective; 0: that has no root
+	outcome    atomic.Pointer[outcome] // of the latest collective of a team that spans nodes
 
 	mu       sync.Mutex
 	contexts map[*ctxShared]struct{}
@@ -72,7 +73,7 @@ func newTeam(h *heap, t member, members numbers, config TeamConfig) *Team {
 	switch t := t.(type) {
 	case *coll.Team:
 		g.plain.coll = t
-	case upper:
+	case *spanning.Team:
 		g.plain.upper = t
 	}
 	return g.plain
@@ -83,6 +84,7 @@ type member interface {
 	Leave()
 	Release()
 	Size() int
+	PEs() []layout.PE
 }
 
 // made returns this PE's side of the team.
@@ -238,7 +240,7 @@ func (t *Team) Destroy() error {
 // dissolve is the last meeting of the team.
 func (t *Team) dissolve() error {
 	if t.upper != nil {
-		return t.upper.Dissolve(t.ctx)
+		return t.upper.Dissolve(t.ctx, coll.Words{3: callDestroy})
 	}
 	return t.coll.Dissolve(t.ctx)
 }
@@ -297,10 +299,7 @@ func (t *Team) sync(op string) error {
 // meet is a meeting of all members.
 func (t *Team) meet() error {
 	if t.upper != nil {
-		err := t.upper.Conclude(t.ctx, nil)
-		if err == nil {
-			t.group.root.Store(0)
-		}
+		_, err := concludeSpanning(t, nil)
 		return err
 	}
 	return t.coll.Sync(t.ctx)
@@ -312,6 +311,18 @@ func conclude(t *Team, op string, err error) error {
 	if t.upper == nil || t.h.finalized() {
 		return err
 	}
+	_, met := concludeSpanning(t, t.membersError(err))
+	if errors.Is(met, spanning.ErrAgain) {
+		met = t.upper.DeathOf(nil)
+	}
+	if met = t.publicError(op, met); err == nil || isDeathError(met) {
+		return met
+	}
+	return err
+}
+
+// membersError returns an error with the members of the team in place of the PEs of the world.
+func (t *Team) membersError(err error) error {
 	failed := err
 	if dead, is := errors.AsType[*PEError](err); is {
 		d := &coll.DeadError{}
@@ -324,24 +335,21 @@ func conclude(t *Team, op string, err error) error {
 			failed = d
 		}
 	}
-	met := t.upper.Conclude(t.ctx, failed)
-	if met == nil {
-		t.group.root.Store(0)
-	}
-	if met = t.publicError(op, met); err == nil || isDeathError(met) {
-		return met
-	}
-	return err
+	return failed
 }
 
 // syncWhole is a further meeting in a call that all PEs are known to have called. It fails in every mode if a member
 // has died before it entered the meeting.
 func (t *Team) syncWhole(op string) error {
-	err := t.publicError(op, t.meet())
-	if err == nil && t.upper == nil {
-		err = t.publicError(op, t.coll.Whole())
+	err := t.meet()
+	switch {
+	case err != nil:
+	case t.upper == nil:
+		err = t.coll.Whole()
+	default:
+		err = wholeSpanning(t)
 	}
-	return err
+	return t.publicError(op, err)
 }
 
 // checkMade checks that t came from a World that is not finalized. This is enough for collectives: they find out
@@ -376,11 +384,7 @@ func (t *Team) publicError(op string, err error) error {
 		t.h.alertLayers()
 		pes := t.group.worldPEs(dead.Members)
 		slices.Sort(pes)
-		err := t.h.errorOfDead(op, pes)
-		if died, is := errors.AsType[*diedError](err); is && t.upper != nil && t.h.strictByDefault {
-			died.hint = strictHint
-		}
-		return err
+		return t.h.errorOfDead(op, pes)
 	}
 	if gone, ok := errors.AsType[*coll.LeftError](err); ok {
 		return &PEError{PEs: []int{int(t.group.pe(gone.Member))}, Op: op, Err: ErrPEFinalized}
@@ -412,12 +416,6 @@ func (t *Team) recoveryHint(op, text string) string {
 	switch op {
 	case "Team.Agree", "Team.Validate", "Team.Shrink", "Team.Destroy":
 		return ""
-	}
-	if t.upper != nil { // it has no Shrink yet
-		if t.group.predefined {
-			return text + "; hint: Finalize ends well without waiting"
-		}
-		return text + "; hint: a split of a team that is not broken makes a new team of its PEs"
 	}
 	if t.group.predefined {
 		return text + "; hint: Team.Shrink makes a new team of its PEs, and Finalize ends well without waiting"

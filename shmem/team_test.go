@@ -365,7 +365,7 @@ func TestDeathInTeamCalls(t *testing.T) {
 					ok(t, sub.Destroy())
 				}
 				ok(t, e.rest.Destroy())
-			}, shmemtest.Recover(victim), oneNode)
+			}, shmemtest.Recover(victim))
 		})
 	}
 }
@@ -434,5 +434,5 @@ func TestTeamWith(t *testing.T) {
 		}
 		ok(t, w.Barrier())
 		ok(t, w.Shared().Sync())
-	}, oneNode)
+	})
 }

@@ -73,7 +73,7 @@ func TestDeathIsTolerated(t *testing.T) {
 				check("Alltoall", func(from, i int) int64 { return int64(100*from+i) + me*int64(n) })
 				outcome("Sync", tm.Sync(), 0, 1, 3)
 				outcome("Barrier", w.Barrier(), 0, 1, 3)
-			}, shmemtest.Recover(victim), oneNode)
+			}, shmemtest.Recover(victim))
 		})
 	}
 }
@@ -132,7 +132,7 @@ func TestAgreeValidateShrink(t *testing.T) {
 					}
 					ok(t, s.Destroy())
 				}
-			}, append(opts, shmemtest.Recover(victim), oneNode)...)
+			}, append(opts, shmemtest.Recover(victim))...)
 		})
 	}
 }
@@ -165,7 +165,7 @@ func TestBrokenForAll(t *testing.T) {
 				}
 				s := must(tm.Shrink())(t)
 				ok(t, s.Sync())
-			}, append(opts, oneNode)...)
+			}, opts...)
 		})
 	}
 }

@@ -5,102 +5,111 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/coll"
-	"github.com/goshmem/goshmem/coll/flat"
+	"github.com/goshmem/goshmem/coll/spanning"
 	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/job"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// upper is the collectives of a team whose PEs are on several nodes, as one PE calls them. Such a team is strict. The
-// errors are those of package coll, with numbers of the team.
-type upper interface {
-	member
-	// Conclude is a meeting at the end of a collective. failed is why this PE could not do its part, or nil. If a PE has
-	// failed, all get an error, and the team is broken.
-	Conclude(ctx context.Context, failed error) error
-	Same(ctx context.Context, w coll.Words) (differs int, first, other coll.Words, err error)
-	// Gather gives mine, at most layout.UpperValue bytes and as many on all members, to all, and passes what the members
-	// in from give to take. differs is the lowest member whose w differs from first, that of the first member, or -1.
-	Gather(ctx context.Context, w coll.Words, mine []byte, from []int, take func(member int, data []byte)) (differs int, first coll.Words, err error)
-	// Split makes teams of members, which all members of the new team list. A member that lists none gets nil.
-	Split(ctx context.Context, members []int, tolerant bool) (member, error)
-	Dissolve(ctx context.Context) error
+// outcome is that of the latest collective of a team that spans nodes.
+type outcome struct {
+	root   int   // the only contributor; -1: all but failed
+	failed []int // ascending
 }
 
-// flatTeam is an upper by package flat.
-type flatTeam struct{ *flat.Team }
-
-// Conclude returns when all members have called it.
-func (t flatTeam) Conclude(ctx context.Context, failed error) error {
-	w := coll.Words{3: callSync}
-	differs, first, err := t.Team.Conclude(ctx, w, failed)
-	if err != nil {
-		return err
+// note notes the outcome of a collective that has returned.
+func (g *group) note(root int, failed []int) {
+	if old := g.outcome.Load(); old != nil && old.root == root && slices.Equal(old.failed, failed) {
+		return
 	}
-	return mismatch(w, first, differs)
+	g.outcome.Store(&outcome{root, failed})
+}
+
+// outcomeSpanning is Team.Outcome of a team that spans nodes.
+func (g *group) outcomeSpanning() Outcome {
+	o := g.outcome.Load()
+	switch {
+	case o == nil:
+		return Outcome{}
+	case o.root >= 0 && slices.Contains(o.failed, o.root):
+		return Outcome{Failed: []int{o.root}}
+	case o.root >= 0:
+		return Outcome{Contributors: []int{o.root}}
+	}
+	all := slices.DeleteFunc(allBelow(g.n), func(i int) bool {
+		_, is := slices.BinarySearch(o.failed, i)
+		return is
+	})
+	return Outcome{Contributors: all, Failed: slices.Clone(o.failed)}
+}
+
+// wholeSpanning returns an error if members have died short of the latest collective.
+func wholeSpanning(t *Team) error {
+	if o := t.group.outcome.Load(); o != nil && len(o.failed) > 0 {
+		return t.upper.DeathOf(o.failed)
+	}
+	return nil
+}
+
+// concludeSpanning is a meeting of all members that live at the end of a collective. failed is why this PE could not do its
+// part, or nil.
+//
+//   - Errors: if a PE has failed, all get an error: spanning.ErrAgain if they have to do the collective again.
+func concludeSpanning(t *Team, failed error) (dead []int, err error) {
+	w := coll.Words{3: callSync}
+	d, err := t.upper.Conclude(t.ctx, w, failed)
+	if err == nil {
+		t.group.note(-1, d.Failed)
+		err = mismatch(w, &d)
+	}
+	return d.Failed, err
 }
 
 // mismatch returns an error that names the lowest member that has called something else than this one, which has called w.
-// differs is the lowest member that has called something else than the first one, or -1.
-func mismatch(w, first coll.Words, differs int) error {
+func mismatch(w coll.Words, d *spanning.Difference) error {
 	switch {
-	case differs < 0:
+	case d.Differs < 0:
 		return nil
-	case w != first:
-		return &coll.OtherError{Member: 0}
+	case w != d.FirstWords:
+		return &coll.OtherError{Member: d.First}
 	}
-	return &coll.OtherError{Member: differs}
+	return &coll.OtherError{Member: d.Differs}
 }
 
-// Split makes teams of members.
-func (t flatTeam) Split(ctx context.Context, members []int, tolerant bool) (member, error) {
-	made, err := t.Team.Split(ctx, callSplitStrided, members, tolerant)
+// madeMember returns the team that a call has made, or nil.
+func madeMember(made spanning.Made, err error) (member, error) {
 	switch {
 	case made.Far != nil:
-		return flatTeam{made.Far}, err
+		return made.Far, err
 	case made.Near != nil:
 		return made.Near, err
 	}
 	return nil, err
 }
 
-// Dissolve is the last collective of the team.
-func (t flatTeam) Dissolve(ctx context.Context) error {
-	return t.Team.Dissolve(ctx, coll.Words{3: callDestroy})
-}
-
-// lines carries the lines of package flat as operations on other nodes.
-type lines struct {
+// agentPort is the agent of this node, and the data of others.
+type agentPort struct {
 	far     *far.Port
 	touched *far.Touched
 }
 
-// Send puts data and then sets the word before it.
-func (l lines) Send(ctx context.Context, pe layout.PE, off uint64, data []byte, word uint64) error {
-	if len(data) > 0 {
-		if err := l.far.Put(ctx, l.touched, pe, off+8, unsafe.Pointer(&data[0]), len(data)); err != nil {
-			return err
-		}
-	}
-	return l.far.Signal(ctx, l.touched, pe, off, word, false)
-}
+// Announce tells the agent that the words of a team have changed.
+func (a agentPort) Announce(id int) { far.AnnounceTeam(a.far, id) }
 
 // Get copies from an offset of a PE's segment.
-func (l lines) Get(ctx context.Context, pe layout.PE, off uint64, data []byte) error {
-	return l.far.Get(ctx, l.touched, pe, off, unsafe.Pointer(unsafe.SliceData(data)), len(data))
+func (a agentPort) Get(ctx context.Context, pe layout.PE, off uint64, data []byte) error {
+	return a.far.Get(ctx, a.touched, pe, off, unsafe.Pointer(unsafe.SliceData(data)), len(data))
 }
 
-// Complete returns when all that was sent is there.
-func (l lines) Complete(ctx context.Context) error { return l.far.Quiet(ctx, l.touched) }
-
-// newFlatProcess returns the state of all teams of this PE that span nodes.
-func newFlatProcess(j *job.Job) *flat.Process {
+// newSpanningProcess returns the state of all teams of this PE that span nodes.
+func newSpanningProcess(j *job.Job) *spanning.Process {
 	words := j.Map.Wire(j.Local).Upper()
-	return flat.NewProcess(flat.Config{
-		Port:     lines{j.Far, new(far.Touched)},
+	return spanning.NewProcess(spanning.Config{
+		Port:     agentPort{j.Far, new(far.Touched)},
 		Words:    words,
 		Offset:   uint64(uintptr(unsafe.Pointer(words)) - uintptr(j.Map.Segment(j.Local))),
 		Waiter:   j.Waiter,
@@ -112,6 +121,10 @@ func newFlatProcess(j *job.Job) *flat.Process {
 			}
 			return nil
 		},
+		Local: func(pe layout.PE) layout.Local {
+			i, _ := j.Place.Local(pe)
+			return i
+		},
 		Node: func(pe layout.PE) (int, error) {
 			if pe < 0 || int(pe) >= j.NPEs {
 				return 0, fmt.Errorf("PE %d, want 0 to %d", pe, j.NPEs-1)
@@ -122,47 +135,35 @@ func newFlatProcess(j *job.Job) *flat.Process {
 	})
 }
 
-// newWorldTeam returns this PE's side of the team of all PEs. part is the team of those on this node.
-func newWorldTeam(j *job.Job, p *flat.Process, part *coll.Team) (member, error) {
-	if p == nil {
-		return part, nil
+// newWorldTeam returns this PE's side of the team of all PEs. part is the team of those on this node, and node the one of
+// World.Shared. They may have been left by an earlier world of this process.
+func newWorldTeam(j *job.Job, part, node *coll.Team) (all member, err error) {
+	if j.Place.Nodes == 1 {
+		return part, rejoin(j, func() error { return nil }, part, node)
 	}
 	pes := make([]layout.PE, j.NPEs)
 	for i := range pes {
 		pes[i] = layout.PE(i)
 	}
-	t, err := flat.New(p, part, pes)
-	if err != nil {
-		return nil, err
+	p := newSpanningProcess(j)
+	var t *spanning.Team
+	again := func() (err error) { // between two barriers, so all know the team when it is used
+		p.Clear()
+		t, err = spanning.New(p, part, pes)
+		return err
 	}
-	return flatTeam{t}, nil
+	if err = rejoin(j, again, part, node); err == nil && t == nil { // the first world
+		t, err = spanning.New(p, part, pes)
+	}
+	return t, err
 }
 
-// checkNodes checks that a world of a mode is possible in job j.
-func checkNodes(j *job.Job, mode Mode) error {
-	switch {
-	case j.Place.Nodes == 1:
-		return nil
-	case j.Far == nil || j.Home == nil || j.Map.Wire(j.Local) == nil:
+// checkNodes checks that a world is possible in job j.
+func checkNodes(j *job.Job) error {
+	if j.Place.Nodes > 1 && (j.Far == nil || j.Home == nil || j.Map.Wire(j.Local) == nil) {
 		return fmt.Errorf("the job has %d nodes, and this node has no agent: %s: an agent carries operations to PEs on other nodes, want one on each node, or all PEs on one", j.Place.Nodes, cmp.Or(j.NoAgent, "oshrun has started none"))
-	case mode == ModeTolerant:
-		return errors.New("ModeTolerant in a job of several nodes, which is not possible yet, want WorldMode(ModeStrict)")
 	}
 	return nil
-}
-
-// spans reports whether PEs of the world are on several nodes.
-func (h *heap) spans(s *numbers) bool {
-	if h.far == nil || s.n == 0 {
-		return false
-	}
-	first, _ := h.job.Home(s.pe(0))
-	for i := range s.n {
-		if node, _ := h.job.Home(s.pe(i)); node != first {
-			return true
-		}
-	}
-	return false
 }
 
 // abandon gives up a team whose maker has failed with err. An error of arguments is that of all its PEs: they meet, since
@@ -172,12 +173,4 @@ func abandon(t *Team, err error) {
 		_ = t.dissolve() // if a PE has died, the id stays taken
 	}
 	t.release()
-}
-
-// checkNear returns an error for calls that a team whose PEs are on several nodes does not have yet.
-func (t *Team) checkNear(op string) error {
-	if t.upper == nil {
-		return nil
-	}
-	return usage(op, ErrArgument, "the team has PEs on several nodes, where %s is missing yet: want a team of PEs of one node, such as World.Shared, or one-sided operations with Team.Sync", op)
 }

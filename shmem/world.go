@@ -8,7 +8,6 @@ import (
 	"sync"
 
 	"github.com/goshmem/goshmem/coll"
-	"github.com/goshmem/goshmem/coll/flat"
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/far"
@@ -43,8 +42,7 @@ type config struct {
 
 // WorldMode sets the mode of the teams that Init makes, which says what deaths mean to their collectives. It is the
 // same on all PEs. With ModeDefault, and without this option, the mode is ModeTolerant under oshrun --recover, where
-// the job outlives deaths, and ModeStrict otherwise. In a job of several nodes it is ModeStrict: ModeTolerant is not
-// possible there yet.
+// the job outlives deaths, and ModeStrict otherwise.
 func WorldMode(m Mode) Option { return func(c *config) { c.mode = m } }
 
 // modeFor returns the mode of a world in job j.
@@ -52,7 +50,7 @@ func (c *config) modeFor(j *job.Job) Mode {
 	switch {
 	case c.mode != ModeDefault:
 		return c.mode
-	case j.Recover && j.Place.Nodes == 1:
+	case j.Recover:
 		return ModeTolerant
 	}
 	return ModeStrict
@@ -106,7 +104,6 @@ func Init(opts ...Option) (*World, error) {
 		return nil, errors.Join(initError(err), j.Release(context.Background()))
 	}
 	w.session.level = cfg.level
-	w.session.h.strictByDefault = cfg.mode == ModeDefault && j.Place.Nodes > 1
 	if j.PE == 0 {
 		printInfo()
 	}
@@ -117,7 +114,7 @@ func Init(opts ...Option) (*World, error) {
 
 // newWorld makes the teams, the heap and the default context of a world.
 func newWorld(j *job.Job, mode Mode) (*World, error) {
-	if err := checkNodes(j, mode); err != nil {
+	if err := checkNodes(j); err != nil {
 		return nil, err
 	}
 	part, err := coll.New(nearConfig(j, coll.ShmemWorld, mode)) // of the team of all PEs
@@ -128,14 +125,7 @@ func newWorld(j *job.Job, mode Mode) (*World, error) {
 	if err != nil {
 		return nil, err
 	}
-	var spanning *flat.Process
-	if j.Place.Nodes > 1 {
-		spanning = newFlatProcess(j)
-	}
-	if err := rejoin(j, spanning, part, node); err != nil {
-		return nil, err
-	}
-	all, err := newWorldTeam(j, spanning, part)
+	all, err := newWorldTeam(j, part, node)
 	if err != nil {
 		return nil, err
 	}
@@ -152,20 +142,19 @@ func newWorld(j *job.Job, mode Mode) (*World, error) {
 	return w, nil
 }
 
-// rejoin takes back that an earlier world of this process has left its teams. In a job of several nodes it clears the
-// words of that world's teams between two barriers.
-func rejoin(j *job.Job, spanning *flat.Process, teams ...*coll.Team) error {
+// rejoin takes back that an earlier world of this process has left its teams. It calls between once between two barriers.
+func rejoin(j *job.Job, between func() error, teams ...*coll.Team) error {
 	if j.Far != nil {
 		if err := far.Settle(context.Background(), j.Far); err != nil {
 			return err
 		}
 	}
-	cleared := false
+	called := false
 	return coll.Rejoin(func() error {
 		err := j.Fence(context.Background())
-		if err == nil && spanning != nil && !cleared {
-			cleared = true
-			spanning.Clear()
+		if err == nil && !called {
+			called = true
+			err = between()
 		}
 		return err
 	}, teams...)

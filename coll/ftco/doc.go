@@ -1,9 +1,10 @@
 // Package ftco holds the machines of fault-tolerant collective operations. A machine is what one
 // member does, as a pure core: it gets events and answers with actions. A driver moves the messages
-// and the bytes. Three drivers exist today: the simulator (sim/logp), the explorer (sim/explore), and
-// internal/fence, which runs PMIx fences among the daemons of a job's nodes. Programs do not use this
-// package: on one node, package coll does the same through shared memory. A driver for collectives
-// of programs among nodes is planned.
+// and the bytes. Four drivers exist today: the simulator (sim/logp), the explorer (sim/explore),
+// internal/fence, which runs PMIx fences among the daemons of a job's nodes, and
+// internal/lab/agreebench, which measures an allreduce among the PEs of real jobs. Programs do not use
+// this package: on one node, package coll does the same through shared memory. A driver for
+// collectives of programs among nodes is planned.
 //
 // [Machine] is for programs. It keeps what Margolin and Barak, Tree-Based Fault-Tolerant Collective
 // Operations for MPI, set out to do: a result for every living process, and no more rounds than

@@ -1,8 +1,8 @@
 package tree
 
-// LogP has the parameters of the model in which the published trees are compared, in steps. A message
-// sent in step t can be handled in step t+Latency+Overhead at the earliest. Handling or sending a
-// message takes Overhead.
+// LogP has the parameters of the model in which trees are compared, in any one unit: the published trees
+// in steps, those of a job in nanoseconds. A message sent in step t can be handled in step
+// t+Latency+Overhead at the earliest. Handling or sending a message takes Overhead.
 type LogP struct{ Latency, Overhead int }
 
 // hop returns the number of steps from the beginning of a send to the end of its handling.
@@ -57,4 +57,52 @@ func (p LogP) BestRadix(n int, shape Shape, most int) (k, steps int, err error) 
 		}
 	}
 	return k, steps, nil
+}
+
+// The radixes that collectives between nodes may have.
+const (
+	LeastRadix = 2
+	MostRadix  = 64
+	// DefaultRadix is that of jobs for which nothing better is known. It gives a tree of depth 5 over 1,000
+	// nodes, in which no node has more than 15 children.
+	DefaultRadix = 4
+)
+
+// BcastKnomial returns how long a broadcast from the root of t takes, in the units of p. Each node
+// forwards the message to its children one after another, those with the widest subtrees first. That is
+// what machines of coll/ftco do.
+//
+//   - Cost: 8 bytes and some nanoseconds a node.
+func (p LogP) BcastKnomial(t Knomial) int {
+	at := make([]int, t.Len()) // when each node has handled the message
+	last := 0
+	for v := range int32(t.Len()) { // in preorder, in which a parent comes before its children
+		send := at[v]
+		for i := t.Degree(v) - 1; i >= 0; i-- {
+			at[t.Child(v, i)] = send + p.hop()
+			send += p.Overhead
+		}
+		last = max(last, at[v])
+	}
+	return last
+}
+
+// BestKnomial returns the k from 2 to most with which a [Knomial] over n nodes broadcasts in the least time,
+// and that time. Of several it returns the smallest k. It is [LogP.BestRadix] for the trees that programs
+// use: these number their nodes in preorder, so a tree that is not full lacks other nodes than one of
+// [Levels].
+//
+//   - Cost: up to most broadcasts, see [LogP.BcastKnomial].
+//   - Errors: a number of nodes that no tree has.
+func (p LogP) BestKnomial(n, most int) (k, time int, err error) {
+	for c := LeastRadix; c <= min(most, max(LeastRadix, n)); c++ {
+		t, err := NewKnomial(n, c)
+		if err != nil {
+			return 0, 0, err
+		}
+		if s := p.BcastKnomial(t); k == 0 || s < time {
+			k, time = c, s
+		}
+	}
+	return k, time, nil
 }

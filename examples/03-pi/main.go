@@ -1,7 +1,7 @@
 // Command pi throws darts at a square and counts the hits of the circle in it, which are
-// pi/4 of all. It survives killed PEs: under --recover, a reduction adds up the values of
-// the living PEs. So neither the hits nor the throws of a dead PE count any more. With
-// --kill, a PE kills itself half way.
+// pi/4 of all. It survives killed PEs, and lost nodes: under --recover, a reduction adds up
+// the values of the living PEs. So neither the hits nor the throws of a dead PE count any
+// more. With --kill, a PE kills itself half way.
 //
 //	oshrun -n 8 --recover .bin/03-pi --kill 3
 package main
@@ -15,19 +15,17 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-const (
-	rounds = 20
-	darts  = 100_000 // per PE and round
-)
+const darts = 100_000 // per PE and round
 
 func main() {
+	rounds := flag.Int("rounds", 20, "how often each PE throws its darts")
 	kill := flag.Int("kill", -1, "the PE that kills itself half way")
 	flag.Parse()
-	shmem.Run(func(w *shmem.World) error { return throwDarts(w, *kill) })
+	shmem.Run(func(w *shmem.World) error { return throwDarts(w, *rounds, *kill) })
 }
 
 // throwDarts is the program of each PE; kill is the PE that kills itself half way.
-func throwDarts(w *shmem.World, kill int) error {
+func throwDarts(w *shmem.World, rounds, kill int) error {
 	mine, err := shmem.Calloc[uint64](w, 2) // hits and throws
 	if err != nil {
 		return err

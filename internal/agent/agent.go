@@ -3,9 +3,11 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/agent/stream"
+	"github.com/goshmem/goshmem/internal/agent/teams"
 	"github.com/goshmem/goshmem/symheap"
 	"github.com/goshmem/goshmem/symheap/layout"
 	"github.com/goshmem/goshmem/transport"
@@ -29,6 +31,8 @@ type Config struct {
 	// connections. Then Run returns an error: the PEs that wait would wait for ever. It has to be longer than the loss of
 	// a node takes to be known. 0: no limit.
 	Patience time.Duration
+	// CollRadix is the radix of the trees of nodes, the same on all nodes. 0: tree.DefaultRadix.
+	CollRadix int
 	// Orders is called from time to time, and whenever Poll has returned without events. Run returns its error. Nil: there
 	// are no orders.
 	Orders func(a *Agent) error
@@ -58,6 +62,8 @@ type Agent struct {
 	events   []transport.Event // of the pass
 	parts    [][]byte          // of a post
 	frame    stream.Frame      // that is being posted
+	teams    *teams.Teams
+	own      ownStream
 	express  *expressDesk      // nil: there are no express sockets
 	flusher  transport.Flusher // nil: the transport sends in Poll alone
 }
@@ -82,7 +88,7 @@ func New(cfg Config) (*Agent, error) {
 	m := newMemory(cfg.Segments)
 	a := &Agent{
 		cfg: cfg, memory: m,
-		sender:   stream.NewSender(stream.SenderConfig{Near: cfg.Segments.Len(), Nodes: cfg.Nodes, Limits: m.limits}),
+		sender:   stream.NewSender(stream.SenderConfig{Near: cfg.Segments.Len() + 1, Nodes: cfg.Nodes, Limits: m.limits}), // one more: the agent itself (ownStream)
 		receiver: stream.NewReceiver(stream.ReceiverConfig{Nodes: cfg.Nodes}),
 		sources:  make([]source, cfg.Segments.Len()),
 		boxes:    make([][2]outbox, cfg.Nodes),
@@ -94,6 +100,8 @@ func New(cfg Config) (*Agent, error) {
 		a.sources[i].wire, a.sources[i].incarnation = cfg.Segments.Wire(layout.Local(i)), cfg.Incarnation
 		a.sender.StartPE(layout.Local(i), cfg.Incarnation)
 	}
+	a.own.init(a)
+	a.teams = a.newTeams()
 	if cfg.Express != nil {
 		a.startExpress(cfg.Express)
 	}
@@ -282,6 +290,7 @@ func (a *Agent) DropIncarnation(node int, local layout.Local, incarnation uint32
 	case int(local) < len(a.sources) && a.sources[local].incarnation <= incarnation:
 		a.memory.dead[local] = true
 		a.dropSource(local)
+		a.teams.Dies(local, atomic.SwapUint64(&a.sources[local].wire.Teams, 0))
 	}
 }
 
@@ -292,6 +301,8 @@ func (a *Agent) DropNode(node int) {
 	}
 	a.sender.DropNode(node)
 	a.receiver.DropNode(node)
+	a.own.dropNode(node)
+	a.teams.DropNode(node)
 	if a.express != nil {
 		a.express.dropNode(node)
 	}

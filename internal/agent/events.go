@@ -71,6 +71,10 @@ type sink Agent
 // Done stores a count. The PE is woken when all that has come is handled.
 func (s *sink) Done(local layout.Local, class, node int, count uint64) {
 	s.progress = true
+	if int(local) == len(s.sources) {
+		s.own.done(node, count)
+		return
+	}
 	s.cfg.Page.Traffic[local].Received += stream.HeaderSize
 	atomic.StoreUint64(&s.sources[local].wire.Done[class][node], count)
 	s.memory.touch(local)
@@ -98,8 +102,14 @@ type executor Agent
 
 // Execute executes a record of another node.
 func (x *executor) Execute(source stream.Source, r *record.Record) (record.Status, uint64) {
-	if r.Op == record.OpFetchOnce {
+	switch r.Op {
+	case record.OpFetchOnce:
 		return x.repeat(source, r)
+	case record.OpTeam:
+		if message, whole := x.own.receive(source.Node, r.Data()); whole {
+			x.teams.Receive(source.Node, message)
+		}
+		return record.StatusOK, 0
 	}
 	status, value := x.perform(r)
 	if status == record.StatusBad {

@@ -105,7 +105,7 @@ func (a *Agent) gather(box *outbox, node int, from framer) (p posted, more bool)
 		}
 		p.frames++
 		p.bytes += f.Size()
-		if f.Kind == stream.KindRecords {
+		if f.Kind == stream.KindRecords && int(f.Local) < len(a.sources) {
 			t := &a.cfg.Page.Traffic[f.Local]
 			t.Batches++
 			t.Sent += uint64(f.Size())

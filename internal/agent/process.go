@@ -97,7 +97,7 @@ func receiveSetup(line *os.File) (cfg Config, key [32]byte, at doorway, err erro
 	if err != nil {
 		return cfg, key, at, err
 	}
-	cfg = Config{Job: setup.Job, Node: setup.Node, Nodes: setup.Nodes, Incarnation: setup.Incarnation, Patience: time.Duration(setup.Patience)}
+	cfg = Config{Job: setup.Job, Node: setup.Node, Nodes: setup.Nodes, Incarnation: setup.Incarnation, Patience: time.Duration(setup.Patience), CollRadix: setup.CollRadix}
 	if cfg.Page, err = symheap.MapAgentPage(fds[0]); err == nil {
 		cfg.Segments, err = receiveSegments(line, &setup, cfg.Page)
 	}

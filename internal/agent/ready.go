@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"math/bits"
 	"sync/atomic"
 
 	"github.com/goshmem/goshmem/internal/agent/stream"
@@ -29,8 +30,15 @@ type holding struct {
 func (a *Agent) takeReady() (some bool) {
 	for i := range a.sources {
 		s := &a.sources[i]
+		if s.dead {
+			continue
+		}
+		if atomic.LoadUint64(&s.wire.Teams) != 0 {
+			some = true
+			a.takeTeams(layout.Local(i))
+		}
 		tail := atomic.LoadUint64(&s.wire.Tail)
-		if tail == s.head || s.dead {
+		if tail == s.head {
 			continue
 		}
 		some = true
@@ -48,6 +56,15 @@ func (a *Agent) takeReady() (some bool) {
 		}
 	}
 	return some
+}
+
+// takeTeams takes the news of the teams that a PE is in.
+func (a *Agent) takeTeams(pe layout.Local) {
+	for all := atomic.SwapUint64(&a.sources[pe].wire.Teams, 0); all != 0; all &= all - 1 {
+		if err := a.teams.Announced(pe, bits.TrailingZeros64(all)); err != nil {
+			a.accuse(pe, "%w", err)
+		}
+	}
 }
 
 // readHeld gives the streams what is new in the blocks that the agent holds. Blocks without anything new go to settling. The

@@ -174,6 +174,12 @@ func (f *runFlags) app(words, env, more []string, stderr io.Writer) (launch.App,
 	return app, nil
 }
 
+// isBuiltin says whether app has made the program from the name of a built-in one.
+func isBuiltin(a launch.App, name string) bool {
+	self, err := os.Executable()
+	return err == nil && a.Program == self && len(a.Args) > 1 && a.Args[0] == "pe" && a.Args[1] == name
+}
+
 // checkDir refuses --wdir without such a directory.
 func (f *runFlags) checkDir() error {
 	if f.dir == "" {

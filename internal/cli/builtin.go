@@ -12,7 +12,9 @@ import (
 
 	"github.com/goshmem/goshmem/graph500"
 	"github.com/goshmem/goshmem/internal/envvar"
+	"github.com/goshmem/goshmem/internal/lab/agreebench"
 	"github.com/goshmem/goshmem/internal/lab/detectbench"
+	"github.com/goshmem/goshmem/internal/lab/ftcobench"
 	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/perftest"
 )
@@ -22,11 +24,13 @@ var builtins = map[string]func(args []string, stdout, stderr io.Writer) int{
 	"bench":    perftest.Main,
 	"graph500": runGraph500,
 	detectPE:   detectbench.Main,
+	agreePE:    agreebench.Main,
+	ftcoPE:     ftcobench.Main,
 }
 
 // builtinNames are the names of those that are for users.
 func builtinNames() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(builtins)), func(name string) bool { return name == detectPE })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(builtins)), func(name string) bool { return name == detectPE || name == agreePE || name == ftcoPE })
 }
 
 // newPE returns the hidden command that runs a built-in program as a PE.

@@ -106,7 +106,7 @@ func runDetectBench(cmd *cobra.Command, o detectbench.Options, files []string, a
 	if err := o.Check(); err != nil {
 		return &usageError{err: err, hint: hint}
 	}
-	if err := checkPlots(files); err != nil {
+	if err := checkPlots("--plot", files); err != nil {
 		return &usageError{err: err, hint: hint}
 	}
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
@@ -120,7 +120,7 @@ func runDetectBench(cmd *cobra.Command, o detectbench.Options, files []string, a
 		return failed("detect-bench", err)
 	}
 	if len(files) > 0 {
-		if err := drawPlots(r.Picture(), files); err != nil {
+		if err := drawPlots("--plot", r.Picture(), files); err != nil {
 			return &statusError{status: launch.StatusError, err: fmt.Errorf("detect-bench: %w", err)}
 		}
 	}

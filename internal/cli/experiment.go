@@ -69,23 +69,23 @@ func seedOf(cmd *cobra.Command, seed uint64) uint64 {
 
 // checkPlots refuses files that cannot be drawn into before anything was measured
 // for them.
-func checkPlots(files []string) error {
+func checkPlots(flag string, files []string) error {
 	for _, file := range files {
 		if !plot.Knows(file) {
-			return fmt.Errorf("--plot: %q, want a name that ends in .svg", file)
+			return fmt.Errorf("%s: %q, want a name that ends in .svg", flag, file)
 		}
 		if _, err := os.Stat(filepath.Dir(file)); err != nil {
-			return fmt.Errorf("--plot: %w", err)
+			return fmt.Errorf("%s: %w", flag, err)
 		}
 	}
 	return nil
 }
 
 // drawPlots draws a figure into each of the files.
-func drawPlots(f *plot.Figure, files []string) error {
+func drawPlots(flag string, f *plot.Figure, files []string) error {
 	for _, file := range files {
 		if err := f.Write(file); err != nil {
-			return fmt.Errorf("--plot: %w", err)
+			return fmt.Errorf("%s: %w", flag, err)
 		}
 	}
 	return nil

@@ -145,6 +145,9 @@ func (p *collPE) begin(seed uint64) (err error) {
 	// The same PEs in the order of their numbers, so that contributors are easy to name.
 	other, err := turned.SplitStrided(n-1, -1, n, nil)
 	p.teams = []*shmem.Team{p.w.Team(), other, p.w.Shared()}
+	if p.w.Shared().NPEs() < n { // PEs of different nodes see different things there
+		p.teams = p.teams[:2]
+	}
 	return err
 }
 

@@ -12,8 +12,10 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/goshmem/goshmem/coll/tree"
 	"github.com/goshmem/goshmem/internal/agent"
 	"github.com/goshmem/goshmem/internal/control"
+	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/internal/netif"
 	"github.com/goshmem/goshmem/internal/nodes"
@@ -46,6 +48,7 @@ type nodeFlags struct {
 	portRange     string
 	lease         string
 	control       string
+	collRadix     string
 }
 
 // What --control takes.
@@ -66,6 +69,26 @@ func (f *nodeFlags) registerNodes(fs *pflag.FlagSet) {
 	fs.StringVar(&f.portRange, "port-range", "", "have oshrun and the agents of the nodes listen at ports of `LOW-HIGH` alone")
 	fs.StringVar(&f.control, "control", controlTCP, "how daemons talk to oshrun: `tcp`; stdio: by standard input and output of the command that starts them,\nfor hosts that cannot reach this machine; not with srun or --emulate N:netns")
 	fs.StringVar(&f.lease, "lease", "10", "how long a node may be out of reach before it is lost: seconds, or 30s, 1m")
+}
+
+func (f *nodeFlags) registerRadix(fs *pflag.FlagSet) {
+	fs.StringVar(&f.collRadix, "coll-radix", "", "let fences and collectives between nodes go along trees of nodes of this radix: `K` from 2 to 64.\nOtherwise GOSHMEM_COLL_RADIX, or the best by oshrun tune, or by what the start measures")
+}
+
+// radixGiven returns the radix that the user wants; 0: none is given.
+func (f *nodeFlags) radixGiven() (int, error) {
+	if f.collRadix == "" {
+		k, err := envvar.Radix(os.LookupEnv)
+		if err != nil {
+			return 0, usagef("oshrun help environment", "%w", err)
+		}
+		return k, nil
+	}
+	k, err := envvar.ParseRadix(f.collRadix)
+	if err != nil {
+		return 0, usagef("--coll-radix 4; oshrun tune shows which is the best", "--coll-radix: %w", err)
+	}
+	return k, nil
 }
 
 // defaultRadix is the default of --launch-radix: two levels have a thousand nodes. Tests have more levels of fewer.
@@ -90,7 +113,7 @@ func (f *nodeFlags) emulation(count func(nodes int) int) (*plan.Allocation, erro
 // setStarter says how the daemons of the job's nodes are started.
 func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
 	emulated := f.isEmulated()
-	cfg := nodes.Config{Emulated: emulated}
+	cfg := nodes.Config{Emulated: emulated, Tuned: func() (tree.LogP, bool, error) { return readTuned(f.networkName()) }}
 	cfg.Within, err = duration("--launch-timeout", f.launchTimeout)
 	if err == nil {
 		cfg.Lease, err = f.leaseTime()
@@ -100,6 +123,9 @@ func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
 	}
 	if err == nil {
 		cfg.Agent, err = f.agent()
+	}
+	if err == nil {
+		cfg.CollRadix, err = f.radixGiven()
 	}
 	if err == nil && cfg.Agent.Logins {
 		cfg.Here, err = agentHere()

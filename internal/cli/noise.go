@@ -74,7 +74,7 @@ func runNoise(cmd *cobra.Command, o noise.Options, files []string, asJSON bool) 
 	if err := o.Check(); err != nil {
 		return &usageError{err: err, hint: hint}
 	}
-	if err := checkPlots(files); err != nil {
+	if err := checkPlots("--plot", files); err != nil {
 		return &usageError{err: err, hint: hint}
 	}
 	ctx, stop := interruptible(cmd)
@@ -84,7 +84,7 @@ func runNoise(cmd *cobra.Command, o noise.Options, files []string, asJSON bool) 
 	if err != nil {
 		return failed("noise", err)
 	}
-	if err := drawPlots(r.Picture(), files); err != nil {
+	if err := drawPlots("--plot", r.Picture(), files); err != nil {
 		return &statusError{status: launch.StatusError, err: fmt.Errorf("noise: %w", err)}
 	}
 	if asJSON {

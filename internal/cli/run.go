@@ -40,7 +40,7 @@ flags stand before the first one.
 
   oshrun -n 1 ./master : -n 7 -x ROLE=worker ./worker
 
-Other uses: oshrun info, licenses, doctor, sim, noise, detect-bench, help [exit-codes|environment|output|signals|stats|watchdog|mpirun], completion.
+Other uses: oshrun info, licenses, doctor, sim, noise, detect-bench, agree-bench, ftco-bench, tune, help [exit-codes|environment|output|signals|stats|watchdog|mpirun], completion.
 
 Most options of mpirun, mpiexec.hydra and srun are understood: oshrun help mpirun.`
 
@@ -85,6 +85,7 @@ func (f *runFlags) register(fs *pflag.FlagSet) {
 	f.registerProcesses(fs)
 	f.registerHabits(fs)
 	f.registerNodes(fs)
+	f.registerRadix(fs)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say more: starts, ends, the library's log")
 	fs.BoolVar(&f.crowded, "oversubscribe", false, "let hosts that are listed have more PEs than slots; this machine alone takes\nmore PEs than cores anyway")
 	fs.BoolVar(&f.habits, "allow-run-as-root", false, "without effect: any user may run jobs")
@@ -141,7 +142,7 @@ func noneEmpty(fs *pflag.FlagSet) (err error) {
 		"heap-size": "a size such as 512M", "stdin": "a PE, all or none", "report-uri": "a file or -",
 		"bind-to": strings.Join(plan.BindWords(), ", "), "map-by": strings.Join(plan.MapByWords(), ", "), "pprof": "a directory", "stats": "table or json:FILE", "debug": "PEs such as 3 or 0,2-4",
 		"cpu-set": "numbers of processors such as 0-3", "display": strings.Join(displayWords, ", "), "host": "a host", "hostfile": "a file",
-		"output-filename": "a directory", "per-node": "a number of PEs", "emulate": "a number of nodes", "launch": launchWants, "prefix": "a directory", "interface": "a network", "data-interface": "a network", "port-range": "LOW-HIGH", "launch-timeout": "a number of seconds or a duration", "lease": "a number of seconds or a duration", "control": "tcp or stdio", "ppn": "a number of PEs", "nodes": "a number of hosts", "rank-by": strings.Join(plan.RankWords(), ", "),
+		"output-filename": "a directory", "per-node": "a number of PEs", "emulate": "a number of nodes", "launch": launchWants, "prefix": "a directory", "interface": "a network", "data-interface": "a network", "port-range": "LOW-HIGH", "launch-timeout": "a number of seconds or a duration", "lease": "a number of seconds or a duration", "control": "tcp or stdio", "coll-radix": "a radix from 2 to 64", "ppn": "a number of PEs", "nodes": "a number of hosts", "rank-by": strings.Join(plan.RankWords(), ", "),
 		"env": strings.Join(envWords, " or "), "watchdog": "bpf, procconn, pidfd, sigchld or off", "hang-timeout": "a positive number of seconds or a duration",
 	}
 	fs.Visit(func(f *pflag.Flag) {
@@ -163,6 +164,9 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 	}
 	if err := errors.Join(f.setOutput(o), f.setStdin(o), f.setTimeout(o), f.setHeap(o), f.setWatchdog(o), f.setData(o)); err != nil {
 		return nil, err
+	}
+	if _, err := f.radixGiven(); err != nil {
+		return nil, err // also where the job has one node
 	}
 	if err := f.setBinding(o); err != nil {
 		return nil, err // and nothing is made in the file system

@@ -85,6 +85,15 @@ func TestUsageErrors(t *testing.T) {
 		{"-x NO_SUCH_VARIABLE true", 2, []string{"NO_SUCH_VARIABLE is not set"}},
 		{"-x =1 true", 2, []string{"want VAR"}},
 		{"--wdir /no/such/dir true", 2, []string{"/no/such/dir", "directory"}},
+		{"--coll-radix 1 true", 2, []string{`--coll-radix: "1"`, "want an integer from 2 to 64", "too small", "hint: --coll-radix 4"}},
+		{"-n 1 --coll-radix 65 true", 2, []string{`--coll-radix: "65"`, "too large"}},
+		{"--emulate 2 -n 2 --coll-radix k true", 2, []string{`--coll-radix: "k"`, "not an integer"}},
+		{"--coll-radix= true", 2, []string{`--coll-radix: ""`, "want a radix"}},
+		{"tune", 2, []string{"tune: 1 host, want 2 or more", "hint: oshrun tune --host"}},
+		{"tune --emulate 1", 2, []string{"tune: 1 host, want 2 or more"}},
+		{"tune --emulate 4 --data-interface lo", 2, []string{"--data-interface", "hint: --interface lo"}},
+		{"tune --emulate 4 more", 2, []string{`"more"`, "want none"}},
+		{"tune --emulate 0", 2, []string{`--emulate: "0"`, "1 to 64"}},
 		{"no-such-program", 4, []string{"no-such-program", "hint: "}},
 		{"./no-such-program", 4, []string{"no-such-program", "built"}},
 		{"--output dir=/proc/nothing true", 4, []string{"/proc/nothing"}},
@@ -115,7 +124,7 @@ func TestUsageErrorsElsewhere(t *testing.T) {
 	if status, _, said := execute(t, "-n", "1", ""); status != 2 || !strings.Contains(said, `program: "", want`) {
 		t.Errorf("program without a name: status %d, %q", status, said)
 	}
-	for name, value := range map[string]string{"SHMEM_SYMMETRIC_SIZE": "1X", "GOSHMEM_LOG": "loud"} {
+	for name, value := range map[string]string{"SHMEM_SYMMETRIC_SIZE": "1X", "GOSHMEM_LOG": "loud", "GOSHMEM_COLL_RADIX": "1"} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv(name, value)
 			status, _, said := execute(t, "-n", "1", "true")

@@ -2,7 +2,9 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,9 +17,16 @@ import (
 
 // watchdogFlags are the flags about how failures of PEs are noticed.
 type watchdogFlags struct {
-	watchdog string
-	hang     string
+	watchdog  string
+	hang      string
+	newsDelay time.Duration
 }
+
+// newsDelayFlag is the flag by which ftco-bench has the news of deaths held back in its own jobs.
+const newsDelayFlag = "lab-notice-delay"
+
+// mostNewsDelay bounds the flag: the end of a job may have to wait for the news of its last deaths.
+const mostNewsDelay = time.Minute
 
 // watchdogOff is the value of --watchdog for none.
 const watchdogOff = "off"
@@ -30,6 +39,8 @@ var watchdogWords = []string{
 func (f *watchdogFlags) register(fs *pflag.FlagSet) {
 	fs.StringVar(&f.watchdog, "watchdog", "", "how deaths of PEs are learnt of: `bpf`, procconn, pidfd, sigchld, or off: when\nthey can be reaped. By default the best way that works; oshrun help watchdog")
 	fs.StringVar(&f.hang, "hang-timeout", "", "report a PE that for `time` neither calls the library nor waits in it:\nseconds, or 90s, 5m; it is not ended. Put, PutNBI and P count\nfrom the next Quiet, Fence or signal on")
+	fs.DurationVar(&f.newsDelay, newsDelayFlag, 0, "hold the news of each death back for `time`; only in jobs of oshrun ftco-bench")
+	fs.Lookup(newsDelayFlag).Hidden = true
 }
 
 // completeValues says what completes the values of a job's flags. The value of any other flag
@@ -45,7 +56,7 @@ func completeValues(cmd *cobra.Command) {
 	}
 	complete("display", completeList(displayWords))
 	complete("output", completeList([]string{"tag", "timestamp", "merge", "raw", "dir="}))
-	for _, name := range []string{"np", "x", "timeout", "hang-timeout", "heap-size", "cpu-set", "debug", "host", "nodes", "per-node"} {
+	for _, name := range []string{"np", "x", "timeout", "hang-timeout", "heap-size", "cpu-set", "debug", "host", "nodes", "per-node", "coll-radix"} {
 		complete(name, cobra.NoFileCompletions)
 	}
 	for _, name := range []string{"wdir", "pprof"} {
@@ -67,7 +78,22 @@ func (f *watchdogFlags) setWatchdog(o *launch.Options) error {
 	}
 	var err error
 	o.Watchdog.Hang, err = duration("--hang-timeout", f.hang)
-	return err
+	return errors.Join(err, f.setNewsDelay(o))
+}
+
+// setNewsDelay refuses the delay in every job but those of ftco-bench: in others it could only do harm.
+func (f *watchdogFlags) setNewsDelay(o *launch.Options) error {
+	const hint = "oshrun ftco-bench --notice-delay 2s"
+	switch {
+	case f.newsDelay == 0:
+		return nil
+	case !o.Recover || slices.ContainsFunc(o.Apps, func(a launch.App) bool { return !isBuiltin(a, ftcoPE) }):
+		return usagef(hint, "--%s: only jobs of oshrun ftco-bench have it", newsDelayFlag)
+	case f.newsDelay < 0 || f.newsDelay > mostNewsDelay:
+		return usagef(hint, "--%s: %v, want 0 to %v", newsDelayFlag, f.newsDelay, mostNewsDelay)
+	}
+	o.Watchdog.NewsDelay = f.newsDelay
+	return nil
 }
 
 // duration reads the value of a flag: a number of seconds, or a duration; 0 if it

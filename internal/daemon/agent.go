@@ -371,7 +371,7 @@ func (a *nodeAgent) setUp(j *localJob) (err error) {
 	setup := wire.AgentSetup{
 		Job: j.key, Key: a.key, Node: j.share.Node, Nodes: len(j.share.Hosts), NPEs: j.npes(), First: j.near[0], Near: len(j.near),
 		SegmentSize: uint64(info.Size()), Incarnation: incarnation, Patience: int64(a.command.Patience), Listen: netip.AddrPortFrom(a.command.Listen, a.command.Ports[0]).String(),
-		LastPort: a.command.Ports[1],
+		LastPort: a.command.Ports[1], CollRadix: j.share.CollRadix,
 	}
 	if err := xunix.SendFDs(a.line, setup.Append(nil), []int{int(a.page.Fd())}); err != nil {
 		return err

@@ -39,11 +39,38 @@ type failures struct {
 	agent     *nodeAgent
 	alerts    *alerts
 	endsFirst bool // as Config.EndsFirst, in a job of one node
+	hold      newsHold
 
 	due []publication // under the lock of the table: what waits for the agent
 
 	yielding sync.Mutex   // held by the one caller that yields; others do not wait for it
 	yielder  wait.Yielder // under yielding
+}
+
+// newsHold holds news of deaths back, for experiments: see Watchdog.NewsDelay. On several nodes it holds the word of other
+// nodes only. A PE's own node would otherwise delay the news before the other nodes do so again.
+type newsHold struct {
+	near, far time.Duration   // for deaths on this node, and on others; 0: their news is told at once
+	closing   <-chan struct{} // closed when the step ends: what is still held is told nobody
+}
+
+// newNewsHold returns the hold of a step.
+func newNewsHold(delay time.Duration, hasOthers bool, closing <-chan struct{}) newsHold {
+	if hasOthers {
+		return newsHold{far: delay, closing: closing}
+	}
+	return newsHold{near: delay, closing: closing}
+}
+
+// after runs f when the delay is over, unless the step ends before. It does not wait.
+func (h *newsHold) after(delay time.Duration, f func()) {
+	time.AfterFunc(delay, func() {
+		select {
+		case <-h.closing:
+		default:
+			f()
+		}
+	})
 }
 
 // publication is a failure that the page is to tell of.
@@ -168,6 +195,14 @@ func (f *failures) carryOut(p *localPE, d death, o life.Outcome) (rung bool) {
 	by := p.wantedBy(d.end)
 	switch {
 	case f.endsFirst && by == "":
+	case f.hold.near > 0:
+		x.done = make(chan struct{})
+		f.hold.after(f.hold.near, func() {
+			f.table.mu.Lock()
+			f.due = append(f.due, x)
+			f.table.mu.Unlock()
+			f.makeKnown(false)
+		})
 	case x.answered != nil:
 		x.done = make(chan struct{})
 		f.due = append(f.due, x)

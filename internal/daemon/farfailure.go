@@ -40,6 +40,23 @@ func (s *Step) FarFailed(f FarFailure) error {
 	if j == nil {
 		return nil
 	}
+	hold := &s.failures.hold
+	if hold.far == 0 {
+		return s.takeFarFailure(j, f)
+	}
+	if err := j.checkFar(f.PEs); err != nil {
+		return err
+	}
+	hold.after(hold.far, func() {
+		if err := s.takeFarFailure(j, f); err != nil {
+			s.cfg.Logger.Error().Err(err).Msg("failure of another node")
+		}
+	})
+	return nil
+}
+
+// takeFarFailure is FarFailed for a job that is there.
+func (s *Step) takeFarFailure(j *localJob, f FarFailure) error {
 	s.agent.dropFar(j, &f)
 	publish := s.failures.publishFar
 	if f.NodeLost && f.Before {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	colltree "github.com/goshmem/goshmem/coll/tree"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -29,6 +30,9 @@ type Share struct {
 	// Grows says that the root may add nodes, on which spawned jobs run. So the step asks the root for jobs, even if it has
 	// the only node as yet.
 	Grows bool
+	// CollRadix is the radix of the trees of nodes along which fences and collectives go, on all nodes from the first
+	// message on; 0: tree.DefaultRadix.
+	CollRadix int
 }
 
 // isGiven says whether there is a description. Without one, as for spawned jobs, all PEs are on this node.
@@ -60,6 +64,9 @@ func (s *Share) check(npes int) error {
 	}
 	if s.Key == ([16]byte{}) {
 		return fmt.Errorf("step %s has no job key, want 16 random bytes", s.Name)
+	}
+	if k := s.CollRadix; k != 0 && (k < colltree.LeastRadix || k > colltree.MostRadix) {
+		return fmt.Errorf("radix %d of the trees of nodes, want 0 or %d to %d", k, colltree.LeastRadix, colltree.MostRadix)
 	}
 	if s.Node < 0 || s.Node >= len(s.Hosts) {
 		return fmt.Errorf("node %d, want a number below %d, the number of hosts", s.Node, len(s.Hosts))

@@ -226,6 +226,7 @@ func assemble(cfg settings, name string) *Step {
 	alerts := &alerts{table: s.table, raised: make(chan struct{}, 1), closing: s.background.closing, logger: cfg.Logger}
 	s.ailments = &ailments{table: s.table, events: s.events}
 	s.failures = &failures{table: s.table, events: s.events, alerts: alerts, endsFirst: cfg.EndsFirst && !cfg.Share.hasOthers()}
+	s.failures.hold = newNewsHold(cfg.Watchdog.NewsDelay, cfg.Share.hasOthers(), s.background.closing)
 	s.watch = &deathWatch{
 		cfg: cfg.Watchdog, cheap: cfg.Share.crowdsKernel(), table: s.table, failures: s.failures, ailments: s.ailments, background: s.background, logger: cfg.Logger,
 		tags: map[uint64]*localPE{},

@@ -16,6 +16,9 @@ type Watchdog struct {
 	Off  bool          // no watch: the step learns of an end when it can reap the process
 	Tier kernel.Tier   // the tier that is wanted; 0: the best that works
 	Hang time.Duration // how long a PE may go without a call of the library; 0: as long as it likes
+	// NewsDelay is how long the news of each death is held back where it comes in: in a job of one node from the end of the
+	// process, on several nodes from the word of another node. 0: it is told at once. Only experiments set it.
+	NewsDelay time.Duration
 }
 
 // pollEvery is how often the watch looks for processes that are stopped, stuck

@@ -2,6 +2,7 @@ package envvar_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -95,6 +96,19 @@ func TestIntegers(t *testing.T) {
 	for value, cause := range map[string]string{"0": "too small", "x": "not an integer", "99999999999": "too large"} {
 		if n, err := envvar.Procs(env{"GOMAXPROCS": value}.lookup); err == nil || !strings.Contains(err.Error(), cause) {
 			t.Errorf("Procs of %s: %d, %v, want an error that says %q", value, n, err, cause)
+		}
+	}
+	if k, err := envvar.Radix(env{}.lookup); k != 0 || err != nil {
+		t.Errorf("Radix where it is not set: %d, %v", k, err)
+	}
+	for _, want := range []int{2, 64} {
+		if k, err := envvar.Radix(env{"GOSHMEM_COLL_RADIX": fmt.Sprint(want)}.lookup); k != want || err != nil {
+			t.Errorf("Radix of %d: %d, %v", want, k, err)
+		}
+	}
+	for value, cause := range map[string]string{"1": "too small", "-3": "too small", "65": "too large", "99999999999": "too large", "4x": "not an integer", "": "not an integer"} {
+		if k, err := envvar.Radix(env{"GOSHMEM_COLL_RADIX": value}.lookup); err == nil || !strings.Contains(err.Error(), cause) {
+			t.Errorf("Radix of %q: %d, %v, want an error that says %q", value, k, err, cause)
 		}
 	}
 	if r, ok, err := envvar.Rank(env{}.lookup); r != 0 || ok || err != nil {

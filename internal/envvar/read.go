@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/goshmem/goshmem/coll/tree"
 )
 
 // Lookup returns the value of an environment variable. os.LookupEnv is a Lookup.
@@ -96,6 +98,11 @@ func Checks(lookup Lookup) ([]string, error) {
 // UsesExpress says whether GOSHMEM_EXPRESS is on, which is the default. The error is a *ValueError.
 func UsesExpress(lookup Lookup) (bool, error) {
 	return read(lookup, Express, true, parseSwitch)
+}
+
+// Radix returns GOSHMEM_COLL_RADIX, or 0 if it is unset. The error is a *ValueError.
+func Radix(lookup Lookup) (int, error) {
+	return read(lookup, CollRadix, 0, ParseRadix)
 }
 
 // ProgressBar says whether GOSHMEM_PROGRESS is bar. The error is a *ValueError.
@@ -202,6 +209,21 @@ func parseMaxProcs(s string) (int, error) {
 	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 32)
 	if err != nil || n < 1 {
 		return 0, &ValueError{Value: s, Want: "an integer from 1", Cause: integerCause(err)}
+	}
+	return int(n), nil
+}
+
+// wantRadix says what a radix is.
+var wantRadix = fmt.Sprintf("integer from %d to %d", tree.LeastRadix, tree.MostRadix)
+
+// ParseRadix parses the radix of the trees of nodes. The error is a *ValueError without a name.
+func ParseRadix(s string) (int, error) {
+	n, err := strconv.ParseInt(strings.TrimSpace(s), 10, 32)
+	if err == nil && n > tree.MostRadix {
+		err = strconv.ErrRange
+	}
+	if err != nil || n < tree.LeastRadix {
+		return 0, &ValueError{Value: s, Want: "an " + wantRadix, Cause: integerCause(err)}
 	}
 	return int(n), nil
 }

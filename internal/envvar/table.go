@@ -10,6 +10,7 @@ const (
 	Debug         = "SHMEM_DEBUG"
 
 	Check       = "GOSHMEM_CHECK"
+	CollRadix   = "GOSHMEM_COLL_RADIX"
 	Express     = "GOSHMEM_EXPRESS"
 	Log         = "GOSHMEM_LOG"
 	Pprof       = "GOSHMEM_PPROF"
@@ -126,6 +127,11 @@ var table = []Var{
 		Name: Express, Value: oneOf(switches), Default: "on",
 		Doc:   "Whether a PE gets express sockets: after 64 round trips to another node, its further ones go there without its own agent. Results are the same.",
 		check: func(v string) error { _, err := parseSwitch(v); return err },
+	},
+	{
+		Name: CollRadix, Value: wantRadix, Default: Unset,
+		Doc:   "Radix of the trees of nodes along which fences and collectives between nodes go, unless --coll-radix says it. If neither does, oshrun takes the best by what oshrun tune has stored, or by what the start measures.",
+		check: func(v string) error { _, err := ParseRadix(v); return err },
 	},
 	{
 		Name: MaxProcs, Value: "integer from 1", Default: "max(1, processors of the PE / PEs that share them)", SetBy: Either,

@@ -90,6 +90,12 @@ func (p *Port) queue(s *stream) {
 	}
 }
 
+// AnnounceTeam tells the agent that the words of a team of the PE have changed (layout.Upper).
+func AnnounceTeam(p *Port, id int) {
+	atomic.OrUint64(&p.wire.Teams, 1<<id)
+	rma.RingEvent(p.agent, p.event)
+}
+
 // makeRoom returns when the stream may have an open block with room for a record of size bytes. Other goroutines may
 // use the room before the caller does.
 func (p *Port) makeRoom(ctx context.Context, s *stream, to target, size int) error {

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/goshmem/goshmem/coll/tree"
 	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/server"
 )
@@ -21,12 +22,9 @@ type Layout struct {
 	Nodes int // number of nodes
 	// NodeOf returns the node of a process. It must know the processes of a job before the server of this node does.
 	NodeOf func(p codec.Proc) (node int, ok bool)
-	// Radix is that of the tree of nodes; 0: defaultRadix.
+	// Radix is that of the tree of nodes, the same on all nodes; 0: tree.DefaultRadix.
 	Radix int
 }
-
-// defaultRadix gives a tree of depth 5 over 1,000 nodes, in which no node has more than 15 children.
-const defaultRadix = 4
 
 // OutputKind is the kind of an output.
 type OutputKind uint8
@@ -70,7 +68,7 @@ type Fences struct {
 // NewFences returns the part of a node in which no fence has begun.
 func NewFences(l Layout) (*Fences, error) {
 	if l.Radix == 0 {
-		l.Radix = defaultRadix
+		l.Radix = tree.DefaultRadix
 	}
 	switch {
 	case l.Nodes < 1 || l.Me < 0 || l.Me >= l.Nodes:

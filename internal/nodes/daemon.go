@@ -192,6 +192,9 @@ func (d *nodeDaemon) take(f wire.Frame) {
 	case wire.KindKillAgent:
 		d.branch.kill(int(f.Stream))
 		return
+	case wire.KindProbe:
+		d.link.Send(wire.Frame{Kind: wire.KindProbed, Stream: f.Stream})
+		return
 	}
 	if !d.junction.take(f) {
 		d.server.Take(f)

@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -75,6 +76,29 @@ func TestAddNodes(t *testing.T) {
 			for i, n := range all {
 				if err := n.Close(); err != nil {
 					t.Errorf("node %d: %v", i, err)
+				}
+			}
+		})
+	}
+}
+
+// Nodes that are added have the radix of the others, also where the first one is in this process.
+func TestAddedNodesHaveTheRadix(t *testing.T) {
+	t.Parallel()
+	for _, local := range []bool{false, true} {
+		t.Run(fmt.Sprint("local ", local), func(t *testing.T) {
+			t.Parallel()
+			j := newJob(t, 1, LocalAgent(oshrun(t)))
+			j.layout.Grows, j.layout.Local, j.cfg.CollRadix = true, local, 7
+			j.begin()
+			to, ok := j.nodes[0].(launch.Adder)
+			if !ok {
+				t.Fatalf("the node is a %T, want one that adds others", j.nodes[0])
+			}
+			j.add(to, "more0")
+			for _, host := range []string{"node0", "more0"} { // each says it before its step begins
+				if said := await(t, j.log, "tree of nodes"); !strings.Contains(said, `"radix":7`) || !strings.Contains(said, host) {
+					t.Errorf("said %s, want radix 7 of %s", said, host)
 				}
 			}
 		})

@@ -56,6 +56,7 @@ func (j *junction) start(cfg daemon.Config, hooks daemon.Hooks) (*daemon.Step, e
 			return nil, err
 		}
 		hooks.Remote, hooks.Peers = w.fences, w.courier
+		hooks.Logger.Debug().Str("host", cfg.Share.Hosts[cfg.Share.Node]).Int("radix", cfg.Share.CollRadix).Msg("tree of nodes")
 	}
 	step, err := daemon.Start(cfg, hooks)
 	if err == nil && w != nil {
@@ -74,7 +75,7 @@ func (j *junction) openWays(s daemon.Share) (*ways, error) {
 	var w ways
 	var err error
 	w.fences, err = fence.New(fence.Config{
-		Layout: fence.Layout{Me: s.Node, Nodes: len(s.Hosts), NodeOf: nodeOf}, Send: send, Fault: fault,
+		Layout: fence.Layout{Me: s.Node, Nodes: len(s.Hosts), NodeOf: nodeOf, Radix: s.CollRadix}, Send: send, Fault: fault,
 	})
 	if err != nil {
 		return nil, err

@@ -43,7 +43,7 @@ func (s Starter) startLocal(l launch.Span, cfg daemon.Config, hooks func(node in
 			r.logger.Error().Err(err).Msg("frame for another node")
 		}
 	}
-	r.step = stepConfig{cfg: cfg, share: r.share(l), hooks: hooks}
+	r.step = stepConfig{cfg: cfg, share: r.share(l, r.givenRadix()), hooks: hooks}
 	r.step.cfg.Terminal, r.step.cfg.Places = false, nil // they are this machine's
 	r.step.cfg.Binding = daemon.Binding{CPUs: cfg.Binding.CPUs}
 	// Before the step begins: it would take the child that is looked at for one of its own. This process has them already.
@@ -154,6 +154,7 @@ func (s Starter) newRoot(l launch.Span, hooks func(node int) daemon.Hooks) *root
 	}
 	r.open, r.numbered = len(r.members), slices.Clip(r.members)
 	r.cancel = func(error) {}
+	r.survey.answers = make(chan probed, mostProbed)
 	r.board = courier.NewRoot(len(r.members), func(node int, f wire.Frame) {
 		r.team()[node].send(relayFrame(courier.ToRoot, f))
 	})

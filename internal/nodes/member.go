@@ -236,6 +236,9 @@ func (m *member) hear(f wire.Frame) error {
 		return m.root.relay(m.index, f)
 	case wire.KindAgentEnded:
 		return m.takeAgentEnd(f)
+	case wire.KindProbed:
+		m.root.survey.take(m.index, f.Stream)
+		return nil
 	case wire.KindFallen:
 		return errors.New(string(f.Body[:min(len(f.Body), tailBytes)]))
 	default:

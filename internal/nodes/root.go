@@ -16,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/goshmem/goshmem/coll/tree"
 	"github.com/goshmem/goshmem/internal/control"
 	"github.com/goshmem/goshmem/internal/courier"
 	"github.com/goshmem/goshmem/internal/daemon"
@@ -36,6 +37,11 @@ type Config struct {
 	Within   time.Duration     // how long a daemon may take to report itself
 	Lease    time.Duration     // how long a node may be out of reach
 	Stdio    bool              // daemons do not dial: the standard input and output of their agents are the connections
+	// CollRadix is the radix of the trees of nodes, see daemon.Share; 0: the best by Tuned, or by what is measured.
+	CollRadix int
+	// Tuned returns what was measured before of the way between nodes; false: nothing was, so the start measures. Nil: the
+	// same as false.
+	Tuned func() (tree.LogP, bool, error)
 
 	patience time.Duration // how long other daemons may take to fail after the first one has; zero: errorsWithin
 }
@@ -73,7 +79,7 @@ func (s Starter) Start(ctx context.Context, l launch.Span, cfg daemon.Config, ho
 	if err != nil {
 		r.giveUp(err) // there is no step that could close
 	} else {
-		r.step = stepConfig{cfg: cfg, share: r.share(l), hooks: hooks}
+		r.step = stepConfig{cfg: cfg, share: r.share(l, r.chooseRadix(ctx)), hooks: hooks}
 		err = r.startSteps(ctx)
 	}
 	if err == nil {
@@ -111,6 +117,7 @@ type root struct {
 	failed   chan struct{}           // closed when a daemon could not be started: no agent is started any more
 	over     chan struct{}           // closed when the last daemon is ended
 	board    *courier.Root           // published data of PMIx clients
+	survey   survey                  // of the way to the daemons
 
 	growing  sync.Mutex // held while nodes are added
 	mu       sync.Mutex
@@ -142,14 +149,14 @@ func (r *root) team() []*member {
 }
 
 // share describes the job to its nodes. Each gets its own index.
-func (r *root) share(l launch.Span) daemon.Share {
+func (r *root) share(l launch.Span, radix int) daemon.Share {
 	var random [24]byte
 	var key [32]byte
 	_, _ = rand.Read(random[:]) // never fails
 	_, _ = rand.Read(key[:])    // never fails
 	return daemon.Share{
 		Name: "goshmem-" + hex.EncodeToString(random[16:]), Key: [16]byte(random[:16]), DataKey: key,
-		Hosts: namesOf(l.Hosts), Homes: l.Homes, Emulated: r.cfg.Emulated, Grows: l.Grows,
+		Hosts: namesOf(l.Hosts), Homes: l.Homes, Emulated: r.cfg.Emulated, Grows: l.Grows, CollRadix: radix,
 	}
 }
 

@@ -36,6 +36,7 @@ func codeConfig(c *wire.Coder, v *daemon.Config) {
 	c.Bool(&v.Watchdog.Off)
 	wire.Integer(c, &v.Watchdog.Tier)
 	wire.Integer(c, &v.Watchdog.Hang)
+	wire.Integer(c, &v.Watchdog.NewsDelay)
 	c.Bool(&v.EndsFirst)
 	wire.List(c, &v.Debug, wire.Integer)
 	c.String(&v.DataNetwork)
@@ -81,6 +82,7 @@ func codeShare(c *wire.Coder, v *daemon.Share) {
 	wire.Integer(c, &v.Node)
 	c.Bool(&v.Emulated)
 	c.Bool(&v.Grows)
+	wire.Integer(c, &v.CollRadix)
 }
 
 func codeApp(c *wire.Coder, v *daemon.App) {

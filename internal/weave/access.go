@@ -57,7 +57,8 @@ var Coll = Rules{
 		{"coll/direct.go", "directBroadcast = 32 << 10", "directBroadcast = 9 << 10"},
 		{"coll/direct.go", "directReduce    = 16 << 10", "directReduce    = 9 << 10"},
 		{"coll/direct.go", "directPart  = 256 << 10", "directPart  = 4 << 10"},
-		{"coll/direct.go", "directBlock = 16 << 10", "directBlock = 4 << 10"},
+		{"coll/direct.go", "directBlock = 64 << 10", "directBlock = 4 << 10"},
+		{"coll/choice.go", "const directTrials = 128", "const directTrials = 2"},
 		{"coll/turns.go", "const lingerLooks = 500", "const lingerLooks = 2"},
 	},
 }

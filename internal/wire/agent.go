@@ -48,6 +48,7 @@ type AgentSetup struct {
 	Patience    int64  // nanoseconds that another agent may be silent while PEs wait for it
 	Listen      string // the address at which other agents reach this one; port 0: any
 	LastPort    uint16 // if the address has a port: it may be any up to this one
+	CollRadix   int    // of the trees of nodes, for collectives; 0: the agent's own choice
 }
 
 // AgentSegments comes with the descriptors of the segments of Count near PEs, from local index First on.
@@ -185,6 +186,7 @@ func (m *AgentSetup) code(c *Coder) {
 	Integer(c, &m.Patience)
 	c.String(&m.Listen)
 	Integer(c, &m.LastPort)
+	Integer(c, &m.CollRadix)
 	if c.Decodes() && (m.Near < 1 || m.First < 0 || m.First+m.Near > m.NPEs || m.Node < 0 || m.Node >= m.Nodes) {
 		c.Fail(errors.New("the PEs are none of the job, or the node is not"))
 	}

@@ -11,7 +11,7 @@ func TestAgentMessages(t *testing.T) {
 		Append(b []byte) []byte
 		Parse(b []byte) error
 	}
-	setup := &AgentSetup{Node: 1, Nodes: 2, NPEs: 6, First: 3, Near: 3, SegmentSize: 1 << 40, Incarnation: 7, Patience: 3, Listen: "127.0.0.1:4000", LastPort: 4999}
+	setup := &AgentSetup{Node: 1, Nodes: 2, NPEs: 6, First: 3, Near: 3, SegmentSize: 1 << 40, Incarnation: 7, Patience: 3, Listen: "127.0.0.1:4000", LastPort: 4999, CollRadix: 9}
 	setup.Job[3], setup.Key[31] = 200, 255
 	for _, m := range []struct{ in, out message }{
 		{setup, &AgentSetup{}},

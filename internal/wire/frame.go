@@ -95,6 +95,8 @@ const (
 	KindAgentEnded                      // that agent has ended, and how
 	KindNodes                           // the job has more nodes: the stream is how many
 	KindFallen                          // the last word of a daemon whose node is lost, and why
+	KindProbe                           // the front end measures the way: a daemon answers at once; the stream is a number
+	KindProbed                          // the answer, with the same stream
 )
 
 const (

@@ -142,6 +142,11 @@ func (s *search) visit(c *config) {
 				moved = true
 			}
 		}
+		choices, optional := own(m)
+		moved = moved || choices&^optional != 0
+		for ; choices != 0; choices &= choices - 1 {
+			s.try(c, Choice{Kind: Own, P: p, Q: bits.TrailingZeros64(choices)})
+		}
 		if c.ticks > 0 {
 			s.try(c, Choice{Kind: Tick, P: p})
 		}
@@ -255,6 +260,8 @@ func (s *search) happen(c *config, ch Choice) {
 	case Tick:
 		next.ticks--
 		next.faulty = true
+	case Own:
+		k.msg, k.from = uint32(q), 0
 	default:
 	}
 	o := s.space.step(p, k)

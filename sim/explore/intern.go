@@ -30,15 +30,15 @@ type queue struct {
 
 // step is one event at one state of a member.
 type step struct {
-	member, msg uint32
+	member, msg uint32 // msg is the number of a choice, if kind is Own
 	kind        Kind
 	from        int
 }
 
-// key returns a number that differs for each step and is never 0. There are fewer than 2^26 messages: a
+// key returns a number that differs for each step and is never 0. There are fewer than 2^25 messages: a
 // search with more would not fit into memory.
 func (k step) key() uint64 {
-	return uint64(k.member)<<32 | uint64(k.msg)<<6 | uint64(k.from)<<3 | uint64(k.kind&7)
+	return uint64(k.member)<<32 | uint64(k.msg)<<7 | uint64(k.from)<<4 | uint64(k.kind)
 }
 
 // outcome is what a step does.
@@ -140,6 +140,8 @@ func (s *space) step(p int, k step) *outcome {
 		s.effects = m.Recv(k.from, s.msgs[k.msg], s.effects)
 	case News:
 		s.effects = m.PeerFailed(k.from, s.effects)
+	case Own:
+		s.effects = choose(m, int(k.msg), s.effects)
 	default:
 		s.effects = m.Tick(s.effects)
 	}
@@ -159,6 +161,28 @@ func (s *space) step(p int, k step) *outcome {
 	o.uniform = o.remains != noRemains
 	s.steps.put(k.key(), o)
 	return o
+}
+
+// isChooser reports whether m may have choices of its own.
+func isChooser(m Member) bool {
+	_, ok := m.(Chooser)
+	return ok
+}
+
+// own returns the choices of its own that m has.
+func own(m Member) (choices, optional uint64) {
+	if c, ok := m.(Chooser); ok {
+		return c.Own()
+	}
+	return 0, 0
+}
+
+// choose lets m make a choice of its own, which it has.
+func choose(m Member, number int, out []Effect) []Effect {
+	if c, ok := m.(Chooser); ok {
+		return c.Choose(number, out)
+	}
+	return append(out, Effect{Broken: fmt.Errorf("%T has no choices of its own", m)})
 }
 
 // fingerprint returns 128 bits that stand for a number at a place of a state.

@@ -31,6 +31,17 @@ type Member interface {
 	AppendState(b []byte) []byte // all that the other methods do depends on these bytes alone
 }
 
+// Chooser is a Member at which things happen that are no messages of other members, in any order: it stands for several
+// processes that share memory. They are choices of its own, with numbers below MostOwn.
+type Chooser interface {
+	Member
+	Own() (choices, optional uint64) // the choices that it has now: a bit for each; a run may end before optional ones, like faults
+	Choose(number int, out []Effect) []Effect
+}
+
+// MostOwn is how many choices of its own a member may have.
+const MostOwn = 64
+
 // Message is what members send each other. It never changes.
 type Message interface {
 	AppendState(b []byte) []byte
@@ -72,13 +83,14 @@ const (
 	Lose                    // the first message from Q to P is lost; both live
 	Tick                    // P's clock ticks
 	TickAll                 // all clocks tick
+	Own                     // P, a Chooser, makes its choice with number Q
 )
 
 // Choice is something that may happen.
 type Choice struct {
 	Kind Kind
 	P, Q int
-	// With Dies, which is for Enter, Deliver, News and Tick, P dies after the first Keep effects.
+	// With Dies, which is for Enter, Deliver, News, Tick and Own, P dies after the first Keep effects.
 	Dies bool
 	Keep int
 }

@@ -105,7 +105,7 @@ func (s *scheduler) next() (Choice, bool) {
 // draw draws the next choice without a fault.
 func (s *scheduler) draw() (Choice, bool) {
 	w := s.w
-	if w.ready.len() == 0 {
+	if w.isIdle() {
 		c := Choice{Kind: TickAll}
 		return c, w.can(c) && w.unfinished()
 	}

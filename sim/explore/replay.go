@@ -29,6 +29,8 @@ func (c Choice) String() string {
 		text = fmt.Sprintf("%d's clock ticks", c.P)
 	case TickAll:
 		text = "all clocks tick"
+	case Own:
+		text = fmt.Sprintf("%d makes choice %d", c.P, c.Q)
 	}
 	switch {
 	case c.Dies && c.Keep >= afterAll:
@@ -76,8 +78,9 @@ func (w *world) finish(done []Choice) ([]Choice, error) {
 
 // first returns the choice with the lowest number. Clocks tick when nothing else can happen.
 func (w *world) first() (Choice, bool) {
-	if w.ready.len() > 0 {
-		return w.choice(int(slices.Min(w.ready.list))), true
+	if !w.isIdle() {
+		must := slices.DeleteFunc(slices.Clone(w.ready.list), func(slot int32) bool { return w.isOptional(int(slot)) })
+		return w.choice(int(slices.Min(must))), true
 	}
 	if c := (Choice{Kind: TickAll}); w.can(c) && w.unfinished() {
 		return c, true

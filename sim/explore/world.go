@@ -3,26 +3,30 @@ package explore
 import (
 	"bytes"
 	"fmt"
+	"math/bits"
 )
 
 // world is one run: members, the messages between them, and the news that they have not learned yet.
 // All that may happen is a Choice.
 type world struct {
-	sys     System
-	n       int
-	members []Member
-	links   [][]Message // from q to p at q*n+p, first in first out
-	told    []uint64    // the deaths that each member has learned of
-	entered []int       // calls of each member
-	dead    uint64
-	left    Faults                           // faults that may still happen
-	faulty  bool                             // a fault has happened
-	sent    int                              // messages
-	ready   bag                              // choices that may happen, by slot
-	effects []Effect                         // room
-	before  []byte                           // room
-	after   []byte                           // room
-	log     func(format string, args ...any) // nil: no log
+	sys      System
+	n        int
+	members  []Member
+	links    [][]Message // from q to p at q*n+p, first in first out
+	told     []uint64    // the deaths that each member has learned of
+	entered  []int       // calls of each member
+	own      []uint64    // the choices of its own that each member has
+	may      []uint64    // those of them that are optional
+	optional int         // how many of all ready choices are
+	dead     uint64
+	left     Faults                           // faults that may still happen
+	faulty   bool                             // a fault has happened
+	sent     int                              // messages
+	ready    bag                              // choices that may happen, by slot
+	effects  []Effect                         // room
+	before   []byte                           // room
+	after    []byte                           // room
+	log      func(format string, args ...any) // nil: no log
 }
 
 // newWorld makes the members at rest.
@@ -30,17 +34,24 @@ func newWorld(sys System, faults Faults) (*world, error) {
 	n := sys.N()
 	w := &world{
 		sys: sys, n: n, left: faults, members: make([]Member, n), links: make([][]Message, n*n),
-		told: make([]uint64, n), entered: make([]int, n), ready: newBag(2*n*n + n),
+		told: make([]uint64, n), entered: make([]int, n), own: make([]uint64, n), may: make([]uint64, n),
 	}
+	slots := 2*n*n + n
 	for p := range n {
 		m, err := sys.Member(p)
 		if err != nil {
 			return nil, err
 		}
-		w.members[p] = m
+		if w.members[p] = m; isChooser(m) {
+			slots = 2*n*n + n + n*MostOwn
+		}
+	}
+	w.ready = newBag(slots)
+	for p := range n {
 		if sys.Calls() > 0 {
 			w.ready.add(w.slot(Choice{Kind: Enter, P: p}))
 		}
+		w.updateOwn(p)
 	}
 	return w, nil
 }
@@ -52,6 +63,8 @@ func (w *world) slot(c Choice) int {
 		return c.Q*w.n + c.P
 	case News:
 		return w.n*w.n + c.Q*w.n + c.P
+	case Own:
+		return 2*w.n*w.n + w.n + c.P*MostOwn + c.Q
 	default:
 		return 2*w.n*w.n + c.P
 	}
@@ -64,8 +77,11 @@ func (w *world) choice(slot int) Choice {
 		return Choice{Kind: Deliver, Q: slot / w.n, P: slot % w.n}
 	case slot < 2*square:
 		return Choice{Kind: News, Q: (slot - square) / w.n, P: slot % w.n}
-	default:
+	case slot < 2*square+w.n:
 		return Choice{Kind: Enter, P: slot - 2*square}
+	default:
+		slot -= 2*square + w.n
+		return Choice{Kind: Own, P: slot / MostOwn, Q: slot % MostOwn}
 	}
 }
 
@@ -86,7 +102,7 @@ func (w *world) living() int {
 // can reports whether c may happen now.
 func (w *world) can(c Choice) bool {
 	switch c.Kind {
-	case Enter, Deliver, News:
+	case Enter, Deliver, News, Own:
 		return w.ready.has(w.slot(c)) && (!c.Dies || w.left.Deaths > 0 && w.living() > 1)
 	case Die:
 		return !w.isDead(c.P) && w.left.Deaths > 0 && w.living() > 1
@@ -97,7 +113,7 @@ func (w *world) can(c Choice) bool {
 	case Tick:
 		return !w.isDead(c.P) && w.left.Ticks > 0
 	case TickAll:
-		return w.left.Timeouts > 0 && w.ready.len() == 0
+		return w.left.Timeouts > 0 && w.isIdle()
 	}
 	return false
 }
@@ -131,6 +147,8 @@ func (w *world) do(c Choice) error {
 		w.left.Ticks--
 		w.faulty = true
 		return w.apply(c, w.members[c.P].Tick(w.effects[:0]))
+	case Own:
+		return w.apply(c, choose(w.members[c.P], c.Q, w.effects[:0]))
 	case TickAll:
 		w.left.Timeouts--
 		return w.tickAll()
@@ -185,6 +203,7 @@ func (w *world) apply(c Choice, effects []Effect) error {
 			w.send(c.P, e.To, e.Msg)
 		}
 	}
+	w.updateOwn(c.P)
 	m := w.members[c.P]
 	if m.Returned() == w.entered[c.P] && w.entered[c.P] < w.sys.Calls() {
 		w.ready.add(w.slot(Choice{Kind: Enter, P: c.P}))
@@ -205,6 +224,37 @@ func (w *world) apply(c Choice, effects []Effect) error {
 		return w.sys.Check(g)
 	}
 	return nil
+}
+
+// updateOwn updates which choices of its own member p has.
+func (w *world) updateOwn(p int) {
+	has, optional := uint64(0), uint64(0)
+	if !w.isDead(p) {
+		has, optional = own(w.members[p])
+	}
+	w.optional += bits.OnesCount64(optional) - bits.OnesCount64(w.may[p])
+	w.may[p] = optional
+	if had := w.own[p]; has != had {
+		for q := range MostOwn {
+			switch slot := w.slot(Choice{Kind: Own, P: p, Q: q}); {
+			case has>>q&1 == had>>q&1:
+			case has>>q&1 != 0:
+				w.ready.add(slot)
+			default:
+				w.ready.remove(slot)
+			}
+		}
+		w.own[p] = has
+	}
+}
+
+// isIdle reports whether nothing has to happen any more, apart from ticks.
+func (w *world) isIdle() bool { return w.ready.len() == w.optional }
+
+// isOptional reports whether the choice with a number is optional.
+func (w *world) isOptional(slot int) bool {
+	c := w.choice(slot)
+	return c.Kind == Own && w.may[c.P]>>c.Q&1 != 0
 }
 
 // dropsReturn reports whether a return is among the effects from an index on.
@@ -271,6 +321,7 @@ func (w *world) kill(p int) {
 		w.members[p] = w.members[p].Remains()
 	}
 	w.ready.remove(w.slot(Choice{Kind: Enter, P: p}))
+	w.updateOwn(p)
 	for q := range w.n {
 		w.links[q*w.n+p] = nil
 		w.ready.remove(q*w.n + p)

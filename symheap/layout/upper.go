@@ -2,60 +2,122 @@ package layout
 
 import "unsafe"
 
-// The members of a team that spans nodes meet by the words of Upper. They lie behind Wire in the region RegionWire.
-// The first member of the team is its root. The first member on each node leads the node. Teams have the same upper id
-// on all their members; id 0 is the team of all PEs. The lines of a team in other segments than those of its root and
-// its leaders are not used.
+// The members of a team that spans nodes meet by the words of Upper, with the agents of their nodes between them. They lie behind
+// Wire in the region RegionWire.
 //
-// The steps of a team have numbers, which only grow. Ids are used again, with greater numbers.
+// The members of a team on one node are its part there, a team of package coll. Its id there, free with all members of the part, is
+// the place of the team's words in Upper. It differs from node to node; between nodes a team goes by its name. Ids are used again.
 //
-//	In[t][k]   in the root's segment: what node k contributes to a step. The leader of node k, by records of its stream
-//	Out[t]     in a leader's segment: the result. The root, by records of its stream
-//	Mine[t]    in each member's segment: what the member gives the others. The member
+// A team has two lines of steps: its collectives, and its agreements. The steps of a line have numbers, which only grow. Each
+// member counts from a number of its own (UpperPart.Start).
 //
-// Line.Seq: a leader puts Data and then sends a signal that sets Seq to the number of the step, so Data is there before
-// Seq (release). The owner waits for Seq (acquire), and reads Data after it. A leader writes In of the next step when
-// it has read Out of this one, and the root writes Out when it has read In of all nodes. So one line is enough for
-// each direction: its reader is done with it when it is written again.
+//	Parts[t]           in each member's segment: what the part is. The member, before it announces the team
+//	Lines[l][t].Cell   in each member's segment: what the member contributes to a step. The member
+//	Lines[l][t].Given  in each member's segment: the rest of it. The member
+//	Lines[l][t].Result in each member's segment: the result of a step. The agent
 //
-// Mine: the owner writes it before it enters a step. The other members read it, near ones in place and others by gets,
-// when that step has ended for them, and before they enter the next one. The owner writes it again when the next step has
-// ended.
+// Cell.Word is an arrival word (package coll/board): the number of the step that the member has entered, with the marks of one
+// that enters no further step. The member stores Given and Data, then Word (sequentially consistent: of several members that arrive
+// together, one sees that all have). The agent reads Word (acquire), then the others. It is the only reader of Given and
+// Data in such a step, and is done with them when it has stored the result.
 //
-// UpperGaveUp in Seq: the writer enters no further step. The bits below UpperWho hold the last step that it has written.
-// With UpperDied, it has given up because a member has died, with UpperLeft because a member has left the team, which may be
-// the writer. The bits from UpperWho to UpperLeft hold the index of that member in the team. Data stays as it is, as its
-// reader may be at it.
+// Result.Seq: the agent stores what is behind it, then Seq (release), and wakes the member. The member waits for Seq (acquire).
+// The agent stores the next result when all living members have entered the next step, so they have read this one.
+//
+// UpperPart: the member stores Start first (sequentially consistent), then the words of both lines and the rest, then Name, its
+// second half last (release), and then announces the team. The agent reads the second half of Name first (acquire), then what
+// it needs. It reads an arrival word first, then Start: as long as that is the one that it knows, the word is of the team that it
+// knows. Ended: the member (release); the agent reads it when the team is announced.
+//
+// A member announces a team, and that all have entered a step, by the team's bit in Wire.Teams.
+//
+// Given is read by others than the agent, too, if the members say so in a step: near ones read it in place and others by gets,
+// when that step has ended for them and before they enter the next one. The owner writes it again when the next step has ended.
 const (
 	UpperOffset = 5 << 19 // of Upper in the region
-	UpperTeams  = 64
+	UpperTeams  = MaxTeams
 	UpperNodes  = 128
-	UpperData   = 120 // bytes that a step carries
-	UpperValue  = 1024
-
-	UpperGaveUp = 1 << 62
-	UpperDied   = 1 << 61
-	UpperLeft   = 1 << 60
-	UpperWho    = 1 << 40 // what indices of members are multiples of
+	UpperData   = 120  // bytes of a step in the line of its word
+	UpperGiven  = 1024 // bytes that a member gives besides
+	UpperBody   = 8160 // bytes of a result besides
 )
 
-// UpperLine is one contribution or result.
-type UpperLine struct {
-	Seq  uint64
+// The lines of steps of a team.
+const (
+	UpperSteps = iota // collectives
+	UpperVotes        // agreements
+	UpperLines        // how many
+)
+
+// UpperWorld is the id of the team of all PEs. In the first world of a process its name is UpperFirstWorld. Agents know that team
+// before any member has described it: no step that makes it comes before its first one.
+const UpperWorld = 0
+
+// UpperFirstWorld is the first word of a name whose second is 0. In the next world it is one more, and so on.
+const UpperFirstWorld = 1
+
+// UpperPart is the part of a team on a node, as one of its members describes it.
+type UpperPart struct {
+	Start   uint64                // the number of this member's step before its first one, on both lines; never the same again for an id
+	Name    [2]uint64             // of the team, on all its nodes
+	Nodes   uint32                // of the team
+	Me      uint32                // this one's index among them
+	Members uint32                // of the part
+	Ended   uint32                // the member makes no step any more, as the last one has ended well
+	Node    [UpperNodes]uint16    // the nodes of the team, in the order of their first members: indices in the job
+	Local   [MaxLocal / 64]uint64 // bit i: the PE with local index i is a member
+}
+
+// UpperCell is what a member contributes.
+type UpperCell struct {
+	Word uint64
 	Data [UpperData]byte
+}
+
+// UpperLack is a member that has not contributed.
+type UpperLack struct {
+	Node   uint16 // its index in the team
+	Member uint16 // its index in the part there; UpperAll: all members of the node
+	Why    uint32 // board.Verdict
+}
+
+// UpperAll stands for all members of a node.
+const UpperAll = 1<<16 - 1
+
+// UpperLackBytes is the size of an UpperLack.
+const UpperLackBytes = 8
+
+// UpperResult is the result of a step. Body has the members that have not contributed, one UpperLack after the other, and behind
+// them what the members gave.
+type UpperResult struct {
+	Seq   uint64
+	Lacks uint32 // how many members have not contributed. If they do not fit into Body, the first ones are there
+	Gave  uint32 // bytes behind them. UpperTooMuch: they do not fit
+	Data  [UpperData - 8]byte
+	Body  [UpperBody]byte
+}
+
+// UpperTooMuch is UpperResult.Gave of what does not fit.
+const UpperTooMuch = 1<<32 - 1
+
+// UpperLine is the words of one line of steps.
+type UpperLine struct {
+	Cell   UpperCell
+	Given  [UpperGiven]byte
+	Result UpperResult
 }
 
 // Upper is the words of a PE's spanning teams.
 type Upper struct {
-	Out  [UpperTeams]UpperLine
-	In   [UpperTeams][UpperNodes]UpperLine
-	Mine [UpperTeams][UpperValue]byte
+	Parts [UpperTeams]UpperPart
+	Lines [UpperLines][UpperTeams]UpperLine
 }
 
 // The conversions fail to compile if Upper does not fit between Wire and the end of the region.
 const (
 	_ = uint64(UpperOffset - unsafe.Sizeof(Wire{}))
 	_ = uint64(WireSize - UpperOffset - unsafe.Sizeof(Upper{}))
+	_ = uint64(UpperLackBytes-unsafe.Sizeof(UpperLack{})) + uint64(unsafe.Sizeof(UpperLack{})-UpperLackBytes)
 )
 
 // Upper returns the words behind w.

@@ -58,7 +58,8 @@ type Slot struct {
 // Wire is the region.
 type Wire struct {
 	Tail   uint64 // block numbers put into Ready so far; the PE (sequentially consistent), after the number
-	_      [56]byte
+	Teams  uint64 // bit t: words of team t have changed (Upper); the PE sets it (sequentially consistent), after these; the agent clears it before it looks
+	_      [48]byte
 	Ready  [WireBlocks]uint32 // number i at i % WireBlocks; a block is in it once at most, so it never overflows
 	Done   [WireClasses][WireNodes]uint64
 	Slots  [WireSlots]Slot
@@ -71,7 +72,7 @@ type Wire struct {
 // Reset makes the region that of a PE that has sent nothing. The agent calls it for the successor of a dead PE, before that one
 // uses the segment, and when nothing is under way from or to the region any more. The words of Upper stay as they are.
 func (w *Wire) Reset() {
-	w.Tail, w.Ready, w.Done, w.Slots = 0, [WireBlocks]uint32{}, [WireClasses][WireNodes]uint64{}, [WireSlots]Slot{}
+	w.Tail, w.Teams, w.Ready, w.Done, w.Slots = 0, 0, [WireBlocks]uint32{}, [WireClasses][WireNodes]uint64{}, [WireSlots]Slot{}
 	for i := range w.Blocks {
 		b := &w.Blocks[i]
 		b.Node, b.Class, b.Fill, b.State, b.First, b.Closed = 0, 0, 0, BlockIdle, 0, 0

@@ -24,6 +24,13 @@ func ReservePut(b []byte, pe layout.Local, off uint64, n int) (record, data []by
 	return b, padded(p, n)
 }
 
+// AppendTeam appends a message between agents, of at most MaxPut bytes.
+func AppendTeam(b, message []byte) []byte {
+	b, p := reserve(b, OpTeam, 0, 0, len(message), 0, pad(len(message)))
+	copy(padded(p, len(message)), message)
+	return b
+}
+
 // AppendPutWord appends a put of 8 bytes, for which b has room.
 func AppendPutWord(b []byte, pe layout.Local, off, word uint64) []byte {
 	at := len(b)

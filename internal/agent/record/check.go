@@ -65,7 +65,7 @@ func (l *Limits) Check(r *Record) error {
 			return r.bad("code", uint64(r.Code), "%d or %d", SignalSet, SignalAdd)
 		}
 		return l.checkWord(r, 8)
-	case OpPutFrom:
+	case OpPutFrom, OpTeam:
 		return r.bad("op", uint64(r.Op), "a put with its data")
 	default:
 		return &Error{Field: "op", Got: uint64(r.Op), Want: fmt.Sprintf("%d to %d", OpPut, opEnd-1)}

@@ -109,7 +109,7 @@ func sizeAt(b []byte) (int, error) {
 	op, length := Op(first), first>>32
 	var size uint64
 	switch op {
-	case OpPut:
+	case OpPut, OpTeam:
 		size = header + (length+7)&^7
 	case OpPutStrided:
 		size = header + shapeSize + (length+7)&^7

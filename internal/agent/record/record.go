@@ -21,13 +21,14 @@ const (
 	OpSignal                    // after all earlier records of the stream: sets the word or adds to it, and rings
 	OpFetchOnce                 // OpAtomicFetch, unless the target's agent has executed this number of the PE by an express socket
 	OpPutFrom                   // a put whose data is in the source's heap; its agent makes it an OpPut when it sends it
+	OpTeam                      // a message of an agent to another one, about a team whose PEs are on several nodes
 	opEnd
 )
 
 var opNames = [...]string{
 	OpPut: "put", OpPutStrided: "strided put", OpGet: "get", OpGetStrided: "strided get",
 	OpAtomic: "atomic", OpAtomicFetch: "fetch", OpSignal: "signal", OpFetchOnce: "repeated fetch",
-	OpPutFrom: "put from the heap",
+	OpPutFrom: "put from the heap", OpTeam: "team message",
 }
 
 // String returns the operation's name.
@@ -168,7 +169,7 @@ func (r *Record) Size() int { return header + len(r.payload) }
 // Data returns the data of puts. It is part of the bytes that Parse was given.
 func (r *Record) Data() []byte {
 	switch r.Op {
-	case OpPut:
+	case OpPut, OpTeam:
 		return r.payload[:r.Length]
 	case OpPutStrided:
 		return r.payload[shapeSize:][:r.Length]
@@ -223,7 +224,7 @@ func (r *Record) Slot() uint64 {
 
 // Operand returns the operand of atomic operations and the value of signals.
 func (r *Record) Operand() uint64 {
-	if r.Op < OpAtomic || r.Op == OpPutFrom {
+	if r.Op < OpAtomic || r.Op >= OpPutFrom {
 		return 0
 	}
 	return r.word(0)

@@ -113,13 +113,16 @@ func TestFields(t *testing.T) {
 			record, want.Code = AppendSignal(nil, pe, off, code, a), code
 		case OpPutFrom:
 			record, want.Length = AppendPutFrom(nil, pe, off, len(data), a), uint32(len(data))
+		case OpTeam:
+			off, want.Local, want.Offset = 0, 0, 0
+			record, want.Length = AppendTeam(nil, data), uint32(len(data))
 		}
 		r := parseOne(t, record)
 		if r.Size() != len(record) || r.Op != op || r.Code != want.Code || r.Local != want.Local || r.Length != want.Length || r.Offset != off {
 			t.Fatalf("%+v, want %+v with %d bytes", r, want, len(record))
 		}
 		switch op {
-		case OpPut:
+		case OpPut, OpTeam:
 			if !bytes.Equal(r.Data(), data) {
 				t.Fatalf("data % x, want % x", r.Data(), data)
 			}

@@ -18,7 +18,7 @@ var table = []group{
 	{
 		layer: "0",
 		packages: []string{
-			"coll/tree", "coll/ftco", "coll/agree", "coll/board",
+			"coll/tree", "coll/ftco", "coll/agree", "coll/board", "coll/span",
 			"detector/ring", "detector/bmg",
 			"pmix/codec", "pmix/kvs",
 			"symheap/layout", "symheap/alloc",
@@ -34,6 +34,7 @@ var table = []group{
 	{layer: "0", packages: []string{"internal/version"}, note: "reads the program's build information"},
 	{layer: "0", packages: []string{"internal/hook"}, note: "its lists have locks"},
 	{layer: "1", packages: []string{"internal/xunix", "transport"}, may: []string{"layer 0"}},
+	{layer: "1", packages: []string{"internal/agent/teams"}, may: []string{"layer 0"}},
 	{layer: "1", packages: []string{"internal/netif"}, note: "imports package `net`, which programs of `shmem` and `mpi` must not import"},
 	{
 		layer:    "1",
@@ -80,8 +81,8 @@ var table = []group{
 	},
 	{
 		layer:    "5",
-		packages: []string{"coll/flat"},
-		note:     "teams that span nodes, until the agents of nodes run their collectives",
+		packages: []string{"coll/spanning"},
+		note:     "teams that span nodes, as a PE calls their collectives",
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4", "coll"},
 		never:    []string{"detector/...", "internal/job"},
 	},
@@ -159,7 +160,7 @@ var table = []group{
 	{
 		layer:    "lab",
 		note:     "experiments behind commands of oshrun",
-		packages: []string{"internal/lab/noise", "internal/lab/detectbench", "internal/lab/figures", "internal/lab/plot", "internal/lab/rerun"},
+		packages: []string{"internal/lab/noise", "internal/lab/detectbench", "internal/lab/agreebench", "internal/lab/ftcobench", "internal/lab/figures", "internal/lab/plot", "internal/lab/rerun"},
 		may:      []string{"./..."},
 		never:    []string{"internal/cli", "cmd/..."},
 	},
@@ -191,7 +192,7 @@ type owner struct {
 var owners = []owner{
 	{
 		"unsafe",
-		[]string{"symheap", "symheap/layout", "failure", "rma", "internal/wait", "internal/far", "internal/fold", "internal/reach", "coll", "coll/flat", "shmem", "mpi", "internal/xunix", "internal/agent"},
+		[]string{"symheap", "symheap/layout", "failure", "rma", "internal/wait", "internal/far", "internal/fold", "internal/reach", "coll", "coll/span", "coll/spanning", "shmem", "mpi", "internal/xunix", "internal/agent", "internal/agent/teams"},
 		"memory that is not Go's is handled in few places",
 	},
 	{"golang.org/x/sys", []string{"internal/xunix"}, "system calls go through internal/xunix"},

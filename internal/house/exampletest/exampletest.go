@@ -195,6 +195,12 @@ func install(t *testing.T, r Row) string {
 // start runs a command in a folder made by install, and checks its output and exit status. It returns the standard error.
 func start(t *testing.T, dir, command, pattern string, status int) (stderr string) {
 	t.Helper()
+	return startAmid(t, dir, command, pattern, status, func(int) {})
+}
+
+// startAmid is start with a call in the midst of the run, which gets the process of oshrun.
+func startAmid(t *testing.T, dir, command, pattern string, status int, amid func(oshrun int)) (stderr string) {
+	t.Helper()
 	if *programs != "" {
 		command = strings.Replace(command, ".bin/", *programs, 1)
 	}
@@ -202,7 +208,11 @@ func start(t *testing.T, dir, command, pattern string, status int) (stderr strin
 	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, ".bin", words[0]), append([]string{"--timeout", "60s"}, words[1:]...)...)
 	var out, said bytes.Buffer
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = dir, &out, &said, append(os.Environ(), asOshrun+"=1")
-	err := cmd.Run()
+	err := cmd.Start()
+	if err == nil {
+		amid(cmd.Process.Pid)
+		err = cmd.Wait()
+	}
 	if got := cmd.ProcessState.ExitCode(); got != status {
 		t.Fatalf("%s: status %d (%v), want %d; %s%s", command, got, err, status, &out, &said)
 	}

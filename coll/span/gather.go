@@ -1,0 +1,88 @@
+package span
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+)
+
+// The data of a step are a record, and behind it what the members give besides: in a collective the pieces of the members, each
+// with its own; in an agreement the bits of all members together.
+
+// A piece is u16 node, u16 member and u32 bytes, in little endian, and then the bytes. Node is the index of the node in the team,
+// member that of the member in the part there.
+const pieceHead = 8
+
+// PieceBytes returns how long the pieces of so many members are, each of which gives n bytes.
+func PieceBytes(members, n int) int { return members * (pieceHead + n) }
+
+// AppendPiece appends a member's piece.
+func AppendPiece(b []byte, node, member int, data []byte) []byte {
+	b = binary.LittleEndian.AppendUint16(b, uint16(node))
+	b = binary.LittleEndian.AppendUint16(b, uint16(member))
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(data)))
+	return append(b, data...)
+}
+
+// CutPiece returns the first piece of b and what is behind it. ok is false if there is none.
+func CutPiece(b []byte) (node, member int, data, rest []byte, ok bool) {
+	if len(b) < pieceHead {
+		return 0, 0, nil, nil, false
+	}
+	n := binary.LittleEndian.Uint32(b[4:])
+	if uint64(n) > uint64(len(b)-pieceHead) {
+		return 0, 0, nil, nil, false
+	}
+	end := pieceHead + int(n)
+	return int(binary.LittleEndian.Uint16(b)), int(binary.LittleEndian.Uint16(b[2:])), b[pieceHead:end:end], b[end:], true
+}
+
+// FoldPieces is Config.Fold for records with pieces: they stand in the order of nodes and members.
+func FoldPieces(acc, in []byte) []byte {
+	pieces := mergePieces(acc[RecordBytes:], in[RecordBytes:])
+	return append(foldHeads(acc, in), pieces...)
+}
+
+// foldHeads folds the records, and returns the result in the memory of acc.
+func foldHeads(acc, in []byte) []byte {
+	var a, b Record
+	copy(a.Bytes(), acc)
+	copy(b.Bytes(), in)
+	a.Fold(&b)
+	copy(acc, a.Bytes())
+	return acc[:RecordBytes]
+}
+
+// mergePieces returns the pieces of a and b in order. What is no piece is left out: only a node that is broken sends such a thing.
+func mergePieces(a, b []byte) []byte {
+	if len(b) == 0 {
+		return bytes.Clone(a)
+	}
+	merged := make([]byte, 0, len(a)+len(b))
+	for len(a) > 0 || len(b) > 0 {
+		nodeA, memberA, _, restA, okA := CutPiece(a)
+		nodeB, memberB, _, restB, okB := CutPiece(b)
+		switch {
+		case !okA && !okB:
+			return merged
+		case okA && (!okB || cmp.Or(cmp.Compare(nodeA, nodeB), cmp.Compare(memberA, memberB)) <= 0):
+			merged, a = append(merged, a[:len(a)-len(restA)]...), restA
+		default:
+			merged, b = append(merged, b[:len(b)-len(restB)]...), restB
+		}
+	}
+	return merged
+}
+
+// FoldBits is Config.Fold for records with bits: a bit is set that one has set.
+func FoldBits(acc, in []byte) []byte {
+	bits := bytes.Clone(acc[RecordBytes:])
+	other := in[RecordBytes:]
+	if len(bits) < len(other) {
+		bits = append(bits, make([]byte, len(other)-len(bits))...)
+	}
+	for i := range other {
+		bits[i] |= other[i]
+	}
+	return append(foldHeads(acc, in), bits...)
+}

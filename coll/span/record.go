@@ -1,0 +1,78 @@
+package span
+
+import (
+	"cmp"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/coll/board"
+)
+
+// Died is why a member of a lost node has not contributed.
+const Died = board.Died
+
+// Fault says why a step has failed. Of several faults, the greatest is reported.
+type Fault uint32
+
+// The faults.
+const (
+	NoFault Fault = iota
+	Broken        // a member has given the team up
+	Left          // a member has left the team
+	Dead          // a member has died
+)
+
+// Record is what members contribute to a step, folded, and its decision. It has the same form in every process of the
+// job, as all have the same layout version.
+type Record struct {
+	First   [4]uint64 // what the lowest member gave
+	Other   [4]uint64 // what the member Differs gave
+	And     uint64    // of the words that all gave
+	Member  int32     // the lowest member
+	Differs int32     // the lowest member that gave other words; -1: none
+	Who     int32     // the lowest member that the fault is about or, without one, the status; -1: unknown
+	Fault   Fault
+	Status  uint32 // the greatest one that a member gives
+	Give    uint32 // bytes that the member gives besides
+}
+
+// RecordBytes is the size of a record.
+const RecordBytes = int(unsafe.Sizeof(Record{}))
+
+// Bytes returns the record as bytes.
+func (r *Record) Bytes() []byte { return unsafe.Slice((*byte)(unsafe.Pointer(r)), RecordBytes) }
+
+// Fold adds what in has to r, in any order.
+func (r *Record) Fold(in *Record) {
+	if in.Member < r.Member {
+		low := *in
+		low.Fold(r)
+		*r = low
+		return
+	}
+	switch {
+	case in.First != r.First:
+		r.noteDiffers(in.Member, in.First)
+	case in.Differs >= 0:
+		r.noteDiffers(in.Differs, in.Other)
+	}
+	r.And &= in.And
+	if c := r.compareAbout(in); c < 0 || c == 0 && uint32(in.Who) < uint32(r.Who) {
+		r.Who = in.Who
+	}
+	r.Fault, r.Status = max(r.Fault, in.Fault), max(r.Status, in.Status)
+}
+
+// compareAbout compares what Who is about: the fault or, if there is none, the status.
+func (r *Record) compareAbout(in *Record) int {
+	if r.Fault != NoFault || in.Fault != NoFault {
+		return cmp.Compare(r.Fault, in.Fault)
+	}
+	return cmp.Compare(r.Status, in.Status)
+}
+
+// noteDiffers notes a member that gave other words, unless a lower one is known.
+func (r *Record) noteDiffers(member int32, words [4]uint64) {
+	if r.Differs < 0 || member < r.Differs {
+		r.Differs, r.Other = member, words
+	}
+}

@@ -1,0 +1,281 @@
+package spanning
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+
+	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/rma"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// A death ends the step, and all later ones, with an error that names the dead, whichever PE it is.
+func TestDeath(t *testing.T) {
+	for victim := range 6 {
+		t.Run(fmt.Sprint(victim), func(t *testing.T) {
+			c := newCluster(t, 2, 2, 2)
+			alive := c.but(victim)
+			go func() { // the death comes when all others wait
+				c.asleep(alive...)
+				c.bury(victim)
+			}()
+			step := func(ctx context.Context, x *process) error { return meet(ctx, x.world) }
+			wantAll[*coll.DeadError](t, alive, c.each(alive, step))
+			errs := c.each(alive, step)
+			for _, pe := range alive { // those whose page does not tell the death yet know that the team is broken
+				if _, is := errors.AsType[*coll.DeadError](errs[pe]); !is && !errors.Is(errs[pe], coll.ErrBroken) {
+					t.Errorf("PE %d: %v in the next step, want a death", pe, errs[pe])
+				}
+			}
+		})
+	}
+}
+
+// All survivors of a node learn of its loss in the same step.
+func TestNodeDeath(t *testing.T) {
+	for victim := range 3 {
+		t.Run(fmt.Sprint(victim), func(t *testing.T) {
+			c := newCluster(t, 2, 2, 2)
+			gone := []int{2 * victim, 2*victim + 1}
+			alive := c.but(gone...)
+			go func() {
+				c.asleep(alive...)
+				c.killNode(victim)
+			}()
+			wantAll[*coll.DeadError](t, alive, c.each(alive, func(ctx context.Context, x *process) error { return meet(ctx, x.world) }))
+			fatal(t, errors.Join(c.each(alive, func(ctx context.Context, x *process) error {
+				a, err := x.world.Agree(ctx, 1<<x.pe|1<<60)
+				if err != nil || !slices.Equal(a.Failed, gone) || a.Flags != 1<<60 {
+					return fmt.Errorf("%+v, error %w, want %v failed", a, err, gone)
+				}
+				made, err := x.world.Survivors(ctx, false)
+				if err != nil {
+					return err
+				}
+				if made.Far.Size() != 4 {
+					return fmt.Errorf("survivors %v", made.Far.PEs())
+				}
+				return errors.Join(meet(ctx, made.Far), made.Far.Dissolve(ctx, coll.Words{}))
+			})...))
+		})
+	}
+}
+
+// All members agree on a death of which only one knows.
+func TestAgreeOnRumor(t *testing.T) {
+	c := newCluster(t, 1, 2, 1)
+	fatal(t, errors.Join(c.each([]int{0, 1, 3}, func(ctx context.Context, x *process) error {
+		if x.pe == 3 {
+			x.of.page.Publish(2, 1, 0, 0) // the others learn it by the agreement alone, but for the agent that waits for PE 2
+			c.asleep(1)                   // else PE 1 would have to learn of the death, too
+			c.nodes[1].post(len(c.nodes), func() {
+				c.nodes[1].dead[1] = true
+				c.nodes[1].teams.Dies(1, 0)
+			})
+		}
+		a, err := x.world.Agree(ctx, 6)
+		if err != nil || !slices.Equal(a.Failed, []int{2}) || a.Flags != 6 {
+			return fmt.Errorf("PE %d: %+v, error %w, want member 2 to have failed", x.pe, a, err)
+		}
+		return nil
+	})...))
+}
+
+// All members of a node die before they have described a team of survivors, one after the other at every moment. The others come to
+// a team that works.
+func TestDeathsInSurvivors(t *testing.T) {
+	for breaths := range int64(60) {
+		c := newCluster(t, 2, 1, 1)
+		c.pes[3].breaths.Store(1)
+		c.pes[2].breaths.Store(breaths + 1)
+		errs := c.each(c.but(), func(ctx context.Context, x *process) error {
+			made, err := x.world.Survivors(ctx, true)
+			if err != nil || made.Near != nil {
+				return err
+			}
+			if err := meet(ctx, made.Far); err != nil {
+				return fmt.Errorf("team %v: %w", made.Far.PEs(), err)
+			}
+			return nil
+		})
+		fatal(t, errors.Join(errs[0], errs[1]))
+	}
+}
+
+// A tolerant team goes on without the dead.
+func TestTolerant(t *testing.T) {
+	c := newCluster(t, 2, 2, 2)
+	fatal(t, errors.Join(c.each(c.but(), func(ctx context.Context, x *process) error {
+		made, err := x.world.Survivors(ctx, true)
+		x.world = made.Far
+		return err
+	})...))
+	for _, victim := range []int{3, 0, 2} {
+		c.killPE(victim)
+		c.bury(victim)
+	}
+	alive := c.but(3, 0, 2)
+	fatal(t, errors.Join(c.each(alive, func(ctx context.Context, x *process) error {
+		for range 20 {
+			d, err := x.world.Same(ctx, coll.Words{4})
+			if err != nil || !slices.Equal(d.Failed, []int{0, 2, 3}) || d.First != 1 {
+				return fmt.Errorf("%+v, error %w", d, err)
+			}
+			n := 0
+			if _, err = x.world.Gather(ctx, coll.Words{}, 6, []byte{byte(x.pe)}, func(i int, data []byte) { n += int(data[0]) }); err != nil || n != 1+4+5 {
+				return fmt.Errorf("gathered %d, error %w", n, err)
+			}
+		}
+		_, err := x.world.Split(ctx, 7, []int{1, 4, 5}, true)
+		if e, is := errors.AsType[*coll.DeadError](err); !is || !slices.Equal(e.Members, []int{0, 2, 3}) {
+			return fmt.Errorf("split of a team with dead members: %w", err)
+		}
+		// A member could not do its part for a death: all do it again.
+		var failed error
+		if x.pe == 4 {
+			failed = &coll.DeadError{Members: []int{2}}
+		}
+		if _, err := x.world.Conclude(ctx, coll.Words{}, failed); !errors.Is(err, ErrAgain) {
+			return fmt.Errorf("conclusion with a death: %w, want ErrAgain", err)
+		}
+		return meet(ctx, x.world)
+	})...))
+}
+
+// If a member's context ends while it waits, that member is told so, and all others get ErrBroken, in this step or in
+// the next one.
+func TestContextEnds(t *testing.T) {
+	for late := range 6 {
+		t.Run(fmt.Sprint(late), func(t *testing.T) {
+			c := newCluster(t, 2, 2, 2)
+			missing := (late + 3) % 6 // comes only when the other has given up
+			own, cancel := context.WithCancel(t.Context())
+			gone := make(chan struct{})
+			go func() {
+				c.asleep(late)
+				cancel()
+				rma.Rouse(&c.pes[late].of.m.Control(c.pes[late].local).Bell)
+			}()
+			errs := c.each(c.but(), func(ctx context.Context, x *process) error {
+				switch int(x.pe) {
+				case late:
+					defer close(gone)
+					ctx = own
+				case missing:
+					<-gone
+				}
+				err := meet(ctx, x.world)
+				if err == nil {
+					err = meet(ctx, x.world)
+				}
+				return err
+			})
+			for pe, err := range errs {
+				want := coll.ErrBroken
+				if pe == late {
+					want = context.Canceled
+				}
+				if !errors.Is(err, want) {
+					t.Errorf("PE %d: %v, want %v", pe, err, want)
+				}
+			}
+		})
+	}
+}
+
+// A member that leaves ends the step that it does not enter with an error that names it, whichever member it is and whether
+// the others wait already. It does not disturb the steps before.
+func TestLeave(t *testing.T) {
+	for leaver := range 6 {
+		for _, late := range []bool{false, true} {
+			t.Run(fmt.Sprint(leaver, late), func(t *testing.T) {
+				c := newCluster(t, 2, 2, 2)
+				others := c.but(leaver)
+				errs := c.each(c.but(), func(ctx context.Context, x *process) error {
+					for range 5 {
+						if err := meet(ctx, x.world); err != nil {
+							return fmt.Errorf("before PE %d leaves: %w", leaver, err)
+						}
+					}
+					if int(x.pe) != leaver {
+						return meet(ctx, x.world)
+					}
+					if late {
+						c.asleep(others...)
+					}
+					x.world.Leave()
+					x.world.Leave() // which does nothing
+					return nil
+				})
+				fatal(t, errs[leaver])
+				wantAll[*coll.LeftError](t, others, errs)
+				if e, _ := errors.AsType[*coll.LeftError](errs[others[0]]); e.Member != leaver {
+					t.Errorf("member %d has left, want %d", e.Member, leaver)
+				}
+			})
+		}
+	}
+}
+
+// A death is reported rather than that another member has left.
+func TestLeaveAfterDeath(t *testing.T) {
+	c := newCluster(t, 2, 2, 2)
+	c.bury(3)
+	c.pes[4].world.Leave()
+	alive := c.but(3, 4)
+	for _, pe := range alive { // all know
+		for c.pes[pe].of.view.Epoch() == 0 {
+			c.pes[pe].of.order(func() {})
+		}
+	}
+	wantAll[*coll.DeadError](t, alive, c.each(alive, func(ctx context.Context, x *process) error { return meet(ctx, x.world) }))
+}
+
+// A member that could not do its part of a collective makes it fail for all, whichever member it is. The team is broken.
+func TestConclude(t *testing.T) {
+	for failing := range 6 {
+		for _, dies := range []bool{false, true} {
+			c := newCluster(t, 2, 2, 2)
+			failed := errors.New("out of paper")
+			if dies {
+				failed = &coll.DeadError{Members: []int{(failing + 1) % 6}} // which the pages do not tell yet
+			}
+			var before atomic.Int32
+			errs := c.each(c.but(), func(ctx context.Context, x *process) error {
+				if _, err := x.world.Conclude(ctx, coll.Words{}, nil); err == nil {
+					before.Add(1)
+				}
+				var mine error
+				if int(x.pe) == failing {
+					mine = failed
+				}
+				_, err := x.world.Conclude(ctx, coll.Words{}, mine)
+				return err
+			})
+			for pe, err := range errs {
+				dead, isDeath := errors.AsType[*coll.DeadError](err)
+				switch {
+				case dies && (!isDeath || dead.Members[0] != (failing+1)%6):
+					t.Errorf("member %d: %v, want the death of member %d", pe, err, (failing+1)%6)
+				case !dies && !errors.Is(err, coll.ErrBroken):
+					t.Errorf("member %d: %v, want that of a broken team", pe, err)
+				}
+			}
+			if before.Load() != 6 {
+				t.Errorf("%d members concluded before a failure, want 6", before.Load())
+			}
+			for pe, err := range c.each(c.but(), func(ctx context.Context, x *process) error { return meet(ctx, x.world) }) {
+				if !errors.Is(err, coll.ErrBroken) {
+					t.Errorf("member %d: %v in the next step, want that of a broken team", pe, err)
+				}
+			}
+		}
+	}
+}
+
+// The compiler refuses a team that cannot agree on all PEs that a part may have.
+const _ = uint(MostVoters - layout.MaxLocal)

@@ -1,0 +1,231 @@
+package teams
+
+import (
+	"encoding/binary"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"unsafe"
+
+	"github.com/goshmem/goshmem/coll/board"
+	"github.com/goshmem/goshmem/coll/ftco"
+	"github.com/goshmem/goshmem/coll/span"
+	"github.com/goshmem/goshmem/symheap/layout"
+)
+
+// testNode is a node whose teams a test drives.
+type testNode struct {
+	*Teams
+	words []*layout.Upper
+	dead  []bool
+	logs  []string
+	sent  []sent
+}
+
+type sent struct {
+	to      int
+	message string
+}
+
+// newTestNode returns node 0 of some, with some PEs.
+func newTestNode(nodes, locals int) *testNode {
+	n := &testNode{dead: make([]bool, locals)}
+	for range locals {
+		n.words = append(n.words, new(layout.Upper))
+	}
+	var world []int
+	for i := range nodes {
+		world = append(world, i)
+	}
+	n.Teams = New(Config{
+		Nodes: nodes, Locals: locals, Radix: 2, World: world,
+		Words: func(pe layout.Local) *layout.Upper { return n.words[pe] },
+		Dead:  func(pe layout.Local) bool { return n.dead[pe] },
+		Wake:  func(layout.Local) {},
+		Send:  func(to int, m []byte) { n.sent = append(n.sent, sent{to, string(m)}) },
+		Log:   func(err error) { n.logs = append(n.logs, err.Error()) },
+	})
+	return n
+}
+
+// describe describes a team of all nodes and some PEs as a PE, with 0 as the place of the node.
+func (n *testNode) describe(pe, id int, called name, start uint64, members ...int) *layout.UpperPart {
+	p := &n.words[pe].Parts[id]
+	p.Start, p.Name, p.Nodes, p.Members = start, called, uint32(n.cfg.Nodes), uint32(len(members))
+	p.Local = [layout.MaxLocal / 64]uint64{}
+	for i := range n.cfg.Nodes {
+		p.Node[i] = uint16(i)
+	}
+	for _, i := range members {
+		p.Local[i/64] |= 1 << (i % 64)
+	}
+	for line := range n.words[pe].Lines {
+		n.words[pe].Lines[line][id].Cell.Word = start
+	}
+	return p
+}
+
+// enter has a PE enter a step of a team, with bytes besides.
+func (n *testNode) enter(pe, id int, seq uint64, give int) {
+	l := &n.words[pe].Lines[layout.UpperSteps][id]
+	r := span.Record{Differs: -1, Who: -1, Member: int32(pe), Give: uint32(give)}
+	copy(l.Cell.Data[:], r.Bytes())
+	atomic.StoreUint64(&l.Cell.Word, seq)
+}
+
+// messageOf returns a message of another node for a line of a team.
+func messageOf(called name, line int, m *span.Message) []byte {
+	b := []byte{byte(kindPart), byte(line)}
+	b = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(b, called[0]), called[1])
+	return m.Append(b)
+}
+
+// value returns what a node contributes with bytes besides, and its exceptions.
+func value(gave []byte, without ...span.Exception) *span.Value {
+	r := span.Record{Differs: -1, Who: -1, Member: 1}
+	return &span.Value{Data: append(append([]byte{}, r.Bytes()...), gave...), Without: without}
+}
+
+// A description that is nonsense is an error of the PE that wrote it, and makes no team.
+func TestNonsense(t *testing.T) {
+	for what, spoil := range map[string]func(p *layout.UpperPart){
+		"no nodes":           func(p *layout.UpperPart) { p.Nodes = 0 },
+		"too many nodes":     func(p *layout.UpperPart) { p.Nodes = layout.UpperNodes + 1 },
+		"very many nodes":    func(p *layout.UpperPart) { p.Nodes = 1<<32 - 1 },
+		"place":              func(p *layout.UpperPart) { p.Me = p.Nodes },
+		"other place":        func(p *layout.UpperPart) { p.Me = 1 },
+		"node of no job":     func(p *layout.UpperPart) { p.Node[1] = 3 },
+		"node twice":         func(p *layout.UpperPart) { p.Node[2] = 1 },
+		"fewer members":      func(p *layout.UpperPart) { p.Members = 1 },
+		"more members":       func(p *layout.UpperPart) { p.Members = 3 },
+		"no members":         func(p *layout.UpperPart) { p.Members, p.Local[0] = 0, 0 },
+		"not itself":         func(p *layout.UpperPart) { p.Local[0] = 6 },
+		"PE of no node":      func(p *layout.UpperPart) { p.Local[0] = 1 | 1<<40 },
+		"name of the world":  func(p *layout.UpperPart) { p.Name = name{layout.UpperFirstWorld, 0} },
+		"name of other team": func(p *layout.UpperPart) { p.Name = name{9, 9} },
+	} {
+		t.Run(what, func(t *testing.T) {
+			n := newTestNode(3, 3)
+			n.describe(1, 6, name{9, 9}, 4, 1, 2)
+			if err := n.Announced(1, 6); err != nil {
+				t.Fatal(err)
+			}
+			spoil(n.describe(0, 5, name{7, 7}, 4, 0, 1))
+			if err := n.Announced(0, 5); err == nil || !strings.Contains(err.Error(), "want") && !strings.Contains(err.Error(), "node") {
+				t.Errorf("error %v, want one that says what is wrong", err)
+			}
+			if len(n.named) != 2 || len(n.latest[5]) != 0 {
+				t.Errorf("%d teams known, want 2", len(n.named))
+			}
+		})
+	}
+}
+
+// A PE that has described nothing says nothing.
+func TestNoDescription(t *testing.T) {
+	n := newTestNode(2, 1)
+	for id := range layout.UpperTeams {
+		if err := n.Announced(0, id); err != nil {
+			t.Errorf("id %d: %v", id, err)
+		}
+	}
+}
+
+// What members give and does not fit into a result makes it UpperTooMuch. What just fits is there.
+func TestTooMuch(t *testing.T) {
+	for _, x := range []struct{ gave, lacks int }{{layout.UpperBody, 0}, {layout.UpperBody + 1, 0}, {1 << 20, 0}, {layout.UpperBody - 16, 2}, {layout.UpperBody - 15, 2}, {8, 5000}, {0, 5000}} {
+		n := newTestNode(2, 1)
+		world := name{layout.UpperFirstWorld, 0}
+		n.describe(0, 0, world, 4, 0)
+		if err := n.Announced(0, 0); err != nil {
+			t.Fatal(err)
+		}
+		var gave []byte
+		if x.gave > 0 {
+			gave = span.AppendPiece(nil, 1, 0, make([]byte, x.gave-span.PieceBytes(1, 0)))
+		}
+		var without []span.Exception
+		for i := range x.lacks {
+			without = append(without, span.Exception{Node: 1, Member: int32(i), Why: board.Died})
+		}
+		n.Receive(1, messageOf(world, layout.UpperSteps, &span.Message{Kind: ftco.Up, Seq: 1, Value: value(gave, without...)}))
+		n.enter(0, 0, 5, 0)
+		if err := n.Announced(0, 0); err != nil {
+			t.Fatal(err)
+		}
+		r := &n.words[0].Lines[layout.UpperSteps][0].Result
+		want := uint32(x.gave)
+		if x.gave+min(x.lacks, layout.UpperBody/layout.UpperLackBytes)*layout.UpperLackBytes > layout.UpperBody {
+			want = layout.UpperTooMuch
+		}
+		if r.Seq != 5 || r.Gave != want || r.Lacks != uint32(x.lacks) {
+			t.Errorf("%d bytes and %d members: result %d with %d and %d, want 5 with %d; log %q", x.gave, x.lacks, r.Seq, r.Gave, r.Lacks, want, n.logs)
+		}
+		if k := layout.UpperBody/layout.UpperLackBytes - 1; x.lacks > k {
+			last := (*layout.UpperLack)(unsafe.Pointer(&r.Body[k*layout.UpperLackBytes]))
+			if *last != (layout.UpperLack{Node: 1, Member: uint16(k), Why: uint32(board.Died)}) {
+				t.Errorf("last member %+v, want %d", *last, k)
+			}
+		}
+	}
+}
+
+// Messages of nodes that are not of the team, and for lines that there are not, are logged and change nothing.
+func TestBadMessages(t *testing.T) {
+	world := name{layout.UpperFirstWorld, 0}
+	good := messageOf(world, 0, &span.Message{Kind: ftco.Up, Seq: 1, Value: value(nil)})
+	for what, m := range map[string][]byte{
+		"nothing": {}, "short": good[:17], "head alone": good[:18], "line": append([]byte{1, layout.UpperLines}, good[2:]...),
+		"kind": append([]byte{9}, good[1:]...), "kind 0": append([]byte{0}, good[1:]...), "cut": good[:40],
+		"little data": good[: len(good)-1 : len(good)-1],
+	} {
+		n := newTestNode(2, 1)
+		n.Receive(1, m)
+		if len(n.logs) != 1 || len(n.early) != 0 || len(n.sent) != 0 {
+			t.Errorf("%s: log %q, want one line; %d early, %d sent", what, n.logs, len(n.early), len(n.sent))
+		}
+	}
+	n := newTestNode(2, 1)
+	n.Receive(0, good) // itself
+	n.Receive(7, good)
+	if len(n.logs) != 2 {
+		t.Errorf("log %q, want two lines", n.logs)
+	}
+}
+
+// FuzzReceive gives a node messages of any bytes, between steps of its own members. It neither panics nor stops working.
+func FuzzReceive(f *testing.F) {
+	world := name{layout.UpperFirstWorld, 0}
+	for kind := ftco.Up; kind <= ftco.Alive; kind++ {
+		f.Add(messageOf(world, 0, &span.Message{Kind: kind, Seq: 1, Value: value([]byte("0123456789"), span.Exception{Node: 1, Why: board.Died})}), byte(1))
+		f.Add(messageOf(world, 1, &span.Message{Kind: kind, Seq: 2, Committed: true, Sets: &ftco.Sets{Missing: []ftco.Node{2}, Failed: []ftco.Node{1, 2}}}), byte(2))
+		f.Add(messageOf(name{7, 7}, 0, &span.Message{Kind: kind, Seq: 1, Value: &span.Value{}}), byte(2))
+	}
+	f.Add([]byte{byte(kindDone), 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, byte(1))
+	f.Fuzz(func(t *testing.T, message []byte, from byte) {
+		n := newTestNode(3, 2)
+		for pe := range 2 {
+			n.describe(pe, 0, world, 4, 0, 1)
+			n.describe(pe, 5, name{7, 7}, 9, 0, 1)
+		}
+		n.Receive(int(from%4), message)
+		for pe := range 2 {
+			n.enter(pe, 0, 5, 8)
+			n.enter(pe, 5, 10, 100)
+			for _, id := range []int{0, 5} {
+				if err := n.Announced(layout.Local(pe), id); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		n.Receive(int(from%4), message)
+		n.DropNode(1)
+		n.dead[1] = true
+		n.Dies(1, 1)
+		n.DropNode(2)
+		n.Receive(0, message)
+		if r := &n.words[0].Lines[0][0].Result; r.Seq < 5 {
+			t.Errorf("a step among no other nodes has no result: %d, log %q", r.Seq, n.logs)
+		}
+	})
+}

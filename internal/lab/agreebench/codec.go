@@ -1,0 +1,183 @@
+package agreebench
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/goshmem/goshmem/coll/agree"
+	"github.com/goshmem/goshmem/coll/ftco"
+)
+
+// A message travels as a frame:
+//
+//	u16 bytes that follow, u8 variant, then
+//	of an agreement:  u8 kind, u8 outcome, u32 known, u64 seq, u64 base, vote, nodes (failed), collective if kind has it
+//	of an allreduce:  vote, collective
+//	vote:             u64 flags, 32 bytes payload
+//	nodes:            u16 count, u32 each
+//	collective:       u8 kind, u8 flags, u8 call, u32 root, u32 tag, u64 seq, u32 value; nodes (missing) and nodes (failed)
+//	                  if flagSets
+//
+// in little endian.
+const frameHeader = 3
+
+// maxFrame is the greatest number of bytes after the length. Three lists of all PEs fit.
+const maxFrame = 3*(2+4*maxPEs) + 256
+
+// The flags of a collective message.
+const (
+	flagCommitted = 1 << iota
+	flagUniform
+	flagStrict
+	flagSets
+)
+
+// flagCollective, in a kind of an agreement's message, says that a collective message follows.
+const flagCollective = 0x80
+
+// appendAgreement appends a message of an agreement.
+func appendAgreement(b []byte, m *agree.Msg) []byte {
+	kind := byte(m.Kind)
+	if m.Collective.Kind != 0 {
+		kind |= flagCollective
+	}
+	b = append(b, kind, byte(m.Outcome))
+	b = binary.LittleEndian.AppendUint32(b, uint32(m.Known))
+	b = binary.LittleEndian.AppendUint64(b, m.Seq)
+	b = binary.LittleEndian.AppendUint64(b, m.Base)
+	b = appendVote(b, &m.Vote)
+	b = appendNodes(b, m.Failed)
+	if m.Collective.Kind != 0 {
+		b = appendCollective(b, &m.Collective)
+	}
+	return b
+}
+
+// readAgreement is the inverse of appendAgreement.
+func readAgreement(b []byte) (m agree.Msg, err error) {
+	r := reader{rest: b}
+	kind := r.u8()
+	m.Kind, m.Outcome = agree.MsgKind(kind&^flagCollective), agree.Outcome(r.u8())
+	m.Known = int32(r.u32())
+	m.Seq, m.Base = r.u64(), r.u64()
+	m.Vote = r.vote()
+	m.Failed = r.nodes()
+	if kind&flagCollective != 0 {
+		m.Collective = r.collective()
+	}
+	return m, r.end("agreement")
+}
+
+// appendAllreduce appends a message of an allreduce and the value that travels with it.
+func appendAllreduce(b []byte, m *ftco.Msg, value *agree.Vote) []byte {
+	return appendCollective(appendVote(b, value), m)
+}
+
+// readAllreduce is the inverse of appendAllreduce.
+func readAllreduce(b []byte) (m ftco.Msg, value agree.Vote, err error) {
+	r := reader{rest: b}
+	value = r.vote()
+	m = r.collective()
+	return m, value, r.end("allreduce")
+}
+
+func appendVote(b []byte, v *agree.Vote) []byte {
+	b = binary.LittleEndian.AppendUint64(b, v.Flags)
+	return append(b, v.Payload[:]...)
+}
+
+func appendNodes(b []byte, nodes []ftco.Node) []byte {
+	b = binary.LittleEndian.AppendUint16(b, uint16(len(nodes)))
+	for _, v := range nodes {
+		b = binary.LittleEndian.AppendUint32(b, uint32(v))
+	}
+	return b
+}
+
+func appendCollective(b []byte, m *ftco.Msg) []byte {
+	flags := byte(0)
+	for _, f := range [...]struct {
+		set  bool
+		flag byte
+	}{{m.Committed, flagCommitted}, {m.Call.Uniform, flagUniform}, {m.Call.Strict, flagStrict}, {m.Sets != nil, flagSets}} {
+		if f.set {
+			flags |= f.flag
+		}
+	}
+	b = append(b, byte(m.Kind), flags, byte(m.Call.Kind))
+	b = binary.LittleEndian.AppendUint32(b, uint32(m.Call.Root))
+	b = binary.LittleEndian.AppendUint32(b, m.Call.Tag)
+	b = binary.LittleEndian.AppendUint64(b, m.Seq)
+	b = binary.LittleEndian.AppendUint32(b, uint32(m.Value))
+	if m.Sets != nil {
+		b = appendNodes(appendNodes(b, m.Sets.Missing), m.Sets.Failed)
+	}
+	return b
+}
+
+// reader reads numbers. After the end of its bytes it returns zeros.
+type reader struct {
+	rest  []byte
+	short bool // something was read after the end
+}
+
+func (r *reader) next(n int) []byte {
+	if n > len(r.rest) {
+		r.short, r.rest = true, nil
+		return make([]byte, n)
+	}
+	b := r.rest[:n]
+	r.rest = r.rest[n:]
+	return b
+}
+
+func (r *reader) u8() byte    { return r.next(1)[0] }
+func (r *reader) u16() uint16 { return binary.LittleEndian.Uint16(r.next(2)) }
+func (r *reader) u32() uint32 { return binary.LittleEndian.Uint32(r.next(4)) }
+func (r *reader) u64() uint64 { return binary.LittleEndian.Uint64(r.next(8)) }
+
+func (r *reader) vote() (v agree.Vote) {
+	v.Flags = r.u64()
+	copy(v.Payload[:], r.next(len(v.Payload)))
+	return v
+}
+
+func (r *reader) nodes() (nodes []ftco.Node) {
+	n := int(r.u16())
+	if 4*n > len(r.rest) {
+		r.short, r.rest = true, nil
+		return nil
+	}
+	for range n {
+		nodes = append(nodes, ftco.Node(r.u32()))
+	}
+	return nodes
+}
+
+func (r *reader) collective() (m ftco.Msg) {
+	m.Kind = ftco.MsgKind(r.u8())
+	flags := r.u8()
+	m.Committed = flags&flagCommitted != 0
+	m.Call = ftco.Call{Kind: ftco.Kind(r.u8()), Uniform: flags&flagUniform != 0, Strict: flags&flagStrict != 0}
+	m.Call.Root, m.Call.Tag = ftco.Node(r.u32()), r.u32()
+	m.Seq, m.Value = r.u64(), ftco.Buf(r.u32())
+	if flags&flagSets != 0 {
+		m.Sets = &ftco.Sets{Missing: r.nodes(), Failed: r.nodes()}
+	}
+	return m
+}
+
+// errMessage reports a message that no PE sends.
+var errMessage = errors.New("bad message")
+
+// end returns an error unless the bytes were exactly a message of that kind.
+func (r *reader) end(what string) error {
+	switch {
+	case r.short:
+		return fmt.Errorf("%w of an %s: it is too short", errMessage, what)
+	case len(r.rest) > 0:
+		return fmt.Errorf("%w of an %s: %d bytes after its end, want none", errMessage, what, len(r.rest))
+	}
+	return nil
+}
