@@ -35,6 +35,7 @@ type Record struct {
 const (
 	Strict    = "strict"
 	Allreduce = "allreduce"
+	Barrier   = "barrier"
 )
 
 // Row names the measurement in tables: "put/8", "4pe/barrier".

@@ -69,7 +69,7 @@ func baseLines(now, before values) (out []line) {
 	for _, l := range allLimits() {
 		units[l.row], more[l.row] = l.unit, l.least > 0
 	}
-	for _, who := range []string{goshmem, strict, allreduce} {
+	for _, who := range []string{goshmem, strict, allreduce, barrier} {
 		for _, row := range slices.Sorted(maps.Keys(now[who])) {
 			ours, theirs := now[who][row], before[who][row]
 			x := line{Row: row, Unit: units[row], Ours: sampleOf(ours), Peer: "before", Theirs: sampleOf(theirs), Bound: fmt.Sprintf("<= %.2f", within)}

@@ -15,6 +15,7 @@ const (
 	// Contestants within goshmem, measured in the same job.
 	strict    = bench.Strict
 	allreduce = bench.Allreduce
+	barrier   = bench.Barrier
 )
 
 // limit is a limit on the median of a row. With all bounds 0, it is a comparison without a verdict.
@@ -29,7 +30,9 @@ type limit struct {
 }
 
 // foreign says whether the peer is another project's program.
-func (l *limit) foreign() bool { return l.peer != "" && l.peer != strict && l.peer != allreduce }
+func (l *limit) foreign() bool {
+	return l.peer != "" && l.peer != strict && l.peer != allreduce && l.peer != barrier
+}
 
 // group is a set of rows that one function measures, once in a round.
 type group struct {
@@ -43,6 +46,7 @@ var groups = []group{
 	oneSided,
 	copies,
 	far(),
+	spanning(2), spanning(4),
 	together(2), together(4), together(8), together(16),
 	tolerant(2), tolerant(4), tolerant(8),
 	messages(),

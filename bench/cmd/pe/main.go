@@ -46,6 +46,7 @@ var parts = map[string]struct {
 	"private":  {(*meter).private, time.Millisecond},
 	"rounds":   {(*meter).rounds, 500 * time.Millisecond},
 	"far":      {(*meter).far, time.Millisecond},
+	"spanning": {(*meter).spanning, time.Millisecond},
 }
 
 func run(args []string, out io.Writer) error {
@@ -65,7 +66,7 @@ func run(args []string, out io.Writer) error {
 	}
 	part, ok := parts[set.Arg(0)]
 	if !ok || set.NArg() != 1 {
-		return fmt.Errorf("arguments %q, want one of onesided, together, tolerant, messages, private, rounds, far", set.Args())
+		return fmt.Errorf("arguments %q, want one of onesided, together, tolerant, messages, private, rounds, far, spanning", set.Args())
 	}
 	w, err := shmem.Init()
 	if err != nil {

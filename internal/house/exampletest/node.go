@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -47,7 +46,11 @@ func killAgent(t *testing.T, oshrun int, example string) {
 			if agent == 0 || !busy {
 				continue
 			}
-			if err := syscall.Kill(agent, syscall.SIGKILL); err != nil {
+			p, err := os.FindProcess(agent)
+			if err == nil {
+				err = p.Kill()
+			}
+			if err != nil {
 				t.Errorf("kill of agent %d: %v", agent, err)
 			}
 			return
