@@ -300,9 +300,17 @@ func (t *Team) sync(op string) error {
 func (t *Team) meet() error {
 	if t.upper != nil {
 		_, err := concludeSpanning(t, nil)
-		return err
+		return deathIfAgain(t, err)
 	}
 	return t.coll.Sync(t.ctx)
+}
+
+// deathIfAgain returns the error of a call that is not made again, if a member could not do its part because of a death.
+func deathIfAgain(t *Team, err error) error {
+	if errors.Is(err, spanning.ErrAgain) {
+		return t.upper.DeathOf(nil)
+	}
+	return err
 }
 
 // conclude ends a collective in which this PE has failed, or not if err is nil. The PEs of a team that spans nodes meet
@@ -312,11 +320,20 @@ func conclude(t *Team, op string, err error) error {
 		return err
 	}
 	_, met := concludeSpanning(t, t.membersError(err))
-	if errors.Is(met, spanning.ErrAgain) {
-		met = t.upper.DeathOf(nil)
-	}
+	met = deathIfAgain(t, met)
 	if met = t.publicError(op, met); err == nil || isDeathError(met) {
 		return met
+	}
+	return err
+}
+
+// concludeAlone is conclude for a call that the death of a PE fails for this PE alone, if the team is tolerant: the others meet it.
+func concludeAlone(t *Team, op string, err error) error {
+	if t.upper == nil || !t.upper.Tolerant() || !isDeathError(err) || t.h.finalized() {
+		return conclude(t, op, err)
+	}
+	if _, met := concludeSpanning(t, nil); met != nil {
+		return t.publicError(op, deathIfAgain(t, met))
 	}
 	return err
 }

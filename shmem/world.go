@@ -247,7 +247,7 @@ func (w *World) Finalize() error {
 	if err == nil {
 		err = team.sync("Finalize")
 	} else if !finalizeIgnores(err) {
-		err = conclude(team, "Finalize", err)
+		err = concludeAlone(team, "Finalize", err)
 	}
 	if why != "" && errors.Is(err, context.DeadlineExceeded) {
 		err = unwindingError("Finalize", why)
@@ -380,7 +380,7 @@ func (w *World) Barrier() error {
 		return err
 	}
 	if err := w.ctx.Quiet(); err != nil {
-		return conclude(w.team, "Barrier", err)
+		return concludeAlone(w.team, "Barrier", err)
 	}
 	return w.team.sync("Barrier")
 }

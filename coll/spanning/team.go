@@ -117,16 +117,17 @@ func (t *Team) describe() {
 		atomic.StoreUint64(&t.p.line(line, t.id).Cell.Word, t.start)
 		atomic.StoreUint64(&t.p.line(line, t.id).Result.Seq, t.start)
 	}
-	atomic.StoreUint32(&p.Ended, 0)
-	p.Nodes, p.Me, p.Members = uint32(len(t.first)), uint32(t.node), uint32(len(t.local))
-	p.Local = [layout.MaxLocal / 64]uint64{}
+	plan := layout.UpperPlan{Nodes: uint32(len(t.first)), Me: uint32(t.node), Members: uint32(len(t.local))}
 	for k, i := range t.first {
 		node, _ := t.p.Node(t.pes[i])
-		p.Node[k] = uint16(node)
+		plan.Node[k] = uint16(node)
 	}
 	for _, i := range t.local {
 		at := t.p.Local(t.pes[i])
-		p.Local[at/64] |= 1 << (at % 64)
+		plan.Local[at/64] |= 1 << (at % 64)
+	}
+	for i, word := range plan.Words() {
+		atomic.StoreUint64(&p.Words()[i], word)
 	}
 	atomic.StoreUint64(&p.Name[0], t.name[0])
 	atomic.StoreUint64(&p.Name[1], t.name[1])

@@ -295,7 +295,8 @@ func TestEmulatedUnusedAgentKills(t *testing.T) {
 	}
 }
 
-// PEs that wait for those of a node do not wait for ever when its agent ends.
+// PEs that wait for those of a node do not wait for ever when its agent ends: their team is tolerant, so the barrier ends without
+// these, but for the error of a PE whose own operations were under way to that node. The program leaves without Finalize.
 func TestEmulatedAgentWaits(t *testing.T) {
 	t.Parallel()
 	j := start(t, "--recover", "--emulate", "2", "-n", "4", "t-pe", "barrier") // the last PE does not come to the barrier
@@ -305,5 +306,5 @@ func TestEmulatedAgentWaits(t *testing.T) {
 		return hasVariable(childrenThatRun(pid, "t-pe", "barrier")[0], "PMIX_HOSTNAME=node1")
 	})
 	check(t, syscall.Kill(childrenThatRun(daemons[last], "agent")[0], syscall.SIGKILL))
-	j.expect(1, "node node1 is lost with 2 PEs, 2 to 3: ", "shmem.Barrier", "PE 2 was on node 1 (node1), which is lost")
+	j.expect(1, "node node1 is lost with 2 PEs, 2 to 3: ", "; 0 PEs go on")
 }

@@ -135,11 +135,17 @@ func liveOn(w *shmem.World, stdout io.Writer) error {
 		}
 		return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 	}
-	for _, err := range []error{w.Barrier(), shmem.P(w.Ctx(), x, 1, last)} {
-		dead, is := errors.AsType[*shmem.PEError](err)
-		if !is || !slices.Equal(dead.PEs, []int{last}) || !errors.Is(err, shmem.ErrPEDied) {
-			return fmt.Errorf("after the death of PE %d: %w", last, err)
-		}
+	if err := w.Barrier(); err != nil { // of those that live
+		return err
+	}
+	if o := w.Team().Outcome(); !slices.Equal(o.Failed, []int{last}) {
+		return fmt.Errorf("outcome of the barrier %v, want PE %d as failed", o, last)
+	}
+	for err == nil { // until this PE has the news, which its agent has already
+		err = shmem.P(w.Ctx(), x, 1, last)
+	}
+	if dead, is := errors.AsType[*shmem.PEError](err); !is || !slices.Equal(dead.PEs, []int{last}) || !errors.Is(err, shmem.ErrPEDied) {
+		return fmt.Errorf("put to PE %d, which is dead: %w", last, err)
 	}
 	for pe := range last {
 		if err := shmem.AtomicInc(w.Ctx(), x, pe); err != nil {

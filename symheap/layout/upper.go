@@ -24,7 +24,8 @@ import "unsafe"
 // Result.Seq: the agent stores what is behind it, then Seq (release), and wakes the member. The member waits for Seq (acquire).
 // The agent stores the next result when all living members have entered the next step, so they have read this one.
 //
-// UpperPart: the member stores Start first (sequentially consistent), then the words of both lines and the rest, then Name, its
+// UpperPart is written and read word by word, by atomic operations: an agent may look while a member describes its next team, and finds out
+// afterwards by Start and Name. The member stores Start first (sequentially consistent), then the words of both lines and the rest, then Name, its
 // second half last (release), and then announces the team. The agent reads the second half of Name first (acquire), then what
 // it needs. It reads an arrival word first, then Start: as long as that is the one that it knows, the word is of the team that it
 // knows. Ended: the member (release); the agent reads it when the team is announced.
@@ -58,14 +59,24 @@ const UpperFirstWorld = 1
 
 // UpperPart is the part of a team on a node, as one of its members describes it.
 type UpperPart struct {
-	Start   uint64                // the number of this member's step before its first one, on both lines; never the same again for an id
-	Name    [2]uint64             // of the team, on all its nodes
+	Start uint64    // the number of this member's step before its first one, on both lines; never the same again for an id
+	Name  [2]uint64 // of the team, on all its nodes
+	UpperPlan
+}
+
+// UpperPlan is who is in a team and its part.
+type UpperPlan struct {
 	Nodes   uint32                // of the team
 	Me      uint32                // this one's index among them
 	Members uint32                // of the part
 	Ended   uint32                // the member makes no step any more, as the last one has ended well
 	Node    [UpperNodes]uint16    // the nodes of the team, in the order of their first members: indices in the job
 	Local   [MaxLocal / 64]uint64 // bit i: the PE with local index i is a member
+}
+
+// Words returns the plan as words.
+func (p *UpperPlan) Words() *[unsafe.Sizeof(UpperPlan{}) / 8]uint64 {
+	return (*[unsafe.Sizeof(UpperPlan{}) / 8]uint64)(unsafe.Pointer(p))
 }
 
 // UpperCell is what a member contributes.

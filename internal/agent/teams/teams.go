@@ -97,7 +97,11 @@ func (t *Teams) Announced(pe layout.Local, id int) error {
 func (t *Teams) describedBy(pe layout.Local, id int) (*team, error) {
 	words := &t.cfg.Words(pe).Parts[id]
 	called, start := nameOf(words), atomic.LoadUint64(&words.Start)
-	p := *words
+	var p layout.UpperPart
+	for i := range p.Words() {
+		p.Words()[i] = atomic.LoadUint64(&words.Words()[i])
+	}
+	p.Name = called
 	if called == (name{}) || start == 0 || nameOf(words) != called || atomic.LoadUint64(&words.Start) != start {
 		return nil, nil //nolint:nilnil // the PE says nothing, or is writing something else, which it announces then
 	}
