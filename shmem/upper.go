@@ -172,5 +172,6 @@ func abandon(t *Team, err error) {
 	if _, alike := errors.AsType[*UsageError](err); alike && t.upper != nil {
 		_ = t.dissolve() // if a PE has died, the id stays taken
 	}
+	t.made().Leave() // others may have got the team, and wait for this PE
 	t.release()
 }

@@ -119,9 +119,9 @@ func (t *Team) trySurvivors(ctx context.Context, tolerant bool) (made Made, agai
 		return Made{Far: far}, false, nil
 	}
 	if far != nil {
-		far.Release()
+		abandon(far)
 	} else {
-		part.Release()
+		abandonPart(part)
 	}
 	return Made{}, err == nil, err
 }

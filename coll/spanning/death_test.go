@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -279,3 +280,36 @@ func TestConclude(t *testing.T) {
 
 // The compiler refuses a team that cannot agree on all PEs that a part may have.
 const _ = uint(MostVoters - layout.MaxLocal)
+
+// A member whose context ends when it has entered the last step of a Split has no team, and others may have it. They find that it has
+// given the team up, and do not wait for it.
+func TestContextEndsInSplit(t *testing.T) {
+	for round := range 150 {
+		c := newCluster(t, 1, 1, 1)
+		late := round % 3
+		own, cancel := context.WithCancel(t.Context())
+		go func() {
+			for range round * 20 {
+				runtime.Gosched()
+			}
+			cancel()
+			rma.Rouse(&c.pes[late].of.m.Control(c.pes[late].local).Bell)
+		}()
+		errs := c.each(c.but(), func(ctx context.Context, x *process) error {
+			of := ctx
+			if int(x.pe) == late {
+				of = own
+			}
+			m, err := x.world.Split(of, 7, []int{0, 1, 2}, false)
+			if err == nil {
+				err = meet(ctx, m.Far)
+			}
+			return err
+		})
+		for pe, err := range errs {
+			if err != nil && !errors.Is(err, coll.ErrBroken) && (pe != late || !errors.Is(err, context.Canceled)) {
+				t.Fatalf("round %d, PE %d: %v, want nothing or a broken team", round, pe, err)
+			}
+		}
+	}
+}

@@ -66,15 +66,23 @@ func (t *Team) Split(ctx context.Context, kind uint64, members []int, tolerant b
 	}
 	switch {
 	case err != nil && far != nil:
-		far.Release()
+		abandon(far)
 		return Made{}, err
 	case err != nil:
-		part.Release()
+		abandonPart(part)
 		return Made{}, err
 	case spans:
 		return Made{Far: far}, nil
 	}
 	return Made{Near: part}, nil
+}
+
+// abandonPart is abandon for a team of this node; nil: there is none.
+func abandonPart(part *coll.Team) {
+	if part != nil {
+		part.Leave()
+		part.Release()
+	}
 }
 
 // DeathOf returns the error of a collective that needs all members: some have failed, or a member knows another one to be dead.

@@ -112,7 +112,7 @@ func (p *Process) newTeam(part *coll.Team, pes []layout.PE, name [2]uint64) (*Te
 // describe describes the part to the agent.
 func (t *Team) describe() {
 	p := &t.p.Words.Parts[t.id]
-	atomic.StoreUint64(&p.Start, t.start)
+	atomic.StoreUint64(&p.Start, 0) // the words are no team's
 	for line := range t.seq {
 		atomic.StoreUint64(&t.p.line(line, t.id).Cell.Word, t.start)
 		atomic.StoreUint64(&t.p.line(line, t.id).Result.Seq, t.start)
@@ -131,6 +131,7 @@ func (t *Team) describe() {
 	}
 	atomic.StoreUint64(&p.Name[0], t.name[0])
 	atomic.StoreUint64(&p.Name[1], t.name[1])
+	atomic.StoreUint64(&p.Start, t.start)
 	t.p.Port.Announce(t.id)
 }
 
@@ -283,10 +284,23 @@ func (t *Team) Dissolve(ctx context.Context, w coll.Words) error {
 	return err
 }
 
+// lateResults is more results than an agent writes for a member after that has given the team up: one of a step that others have
+// entered, and one of a step that nobody enters. They must not look like results of the next team with these words.
+const lateResults = 3
+
+// abandon releases a team that this member does not want, although others may have it: they find that it has given the team up.
+func abandon(t *Team) {
+	t.broken.Store(true)
+	t.mark(layout.UpperSteps, board.GaveUp)
+	t.mark(layout.UpperVotes, board.GaveUp)
+	t.part.Leave()
+	t.Release()
+}
+
 // Release says that this PE does not use the team any more, without meeting the others.
 func (t *Team) Release() {
 	if !t.released.Swap(true) {
-		t.p.reach(max(t.seq[layout.UpperSteps], t.seq[layout.UpperVotes]))
+		t.p.reach(max(t.seq[layout.UpperSteps], t.seq[layout.UpperVotes]) + lateResults)
 	}
 	t.broken.Store(true)
 	t.part.Release()

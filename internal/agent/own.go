@@ -161,6 +161,11 @@ func (s *ownStream) done(node int, count uint64) {
 		b.records = 0
 		to.blocks = slices.Delete(to.blocks, 0, 1)
 	}
+	s.addWaiting()
+}
+
+// addWaiting adds what waits for room, as far as there is some.
+func (s *ownStream) addWaiting() {
 	for i := range s.nodes {
 		for to := &s.nodes[i]; len(to.waiting) > 0 && s.add(i, to.waiting[0]); {
 			to.waiting = slices.Delete(to.waiting, 0, 1)
@@ -175,4 +180,5 @@ func (s *ownStream) dropNode(node int) {
 		s.blocks[at].records = 0
 	}
 	*to = ownTarget{dead: true}
+	s.addWaiting()
 }

@@ -149,7 +149,7 @@ func (a *Agent) settle(arm bool) {
 	}
 	for i := range a.sources {
 		s := &a.sources[i]
-		some = some || !s.dead && atomic.LoadUint64(&s.wire.Tail) != s.head
+		some = some || !s.dead && (atomic.LoadUint64(&s.wire.Tail) != s.head || atomic.LoadUint64(&s.wire.Teams) != 0)
 	}
 	if some {
 		a.disarm()

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/coll/span"
+	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/symheap/layout"
 	"github.com/goshmem/goshmem/transport"
 	"github.com/goshmem/goshmem/transport/sim"
@@ -241,4 +242,21 @@ func TestTeamsByBadNetwork(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An agent that is about to sleep sees news of teams that came since it looked: nobody rings its bell for them.
+func TestNewsOfTeamsBeforeSleep(t *testing.T) {
+	nodes, _ := stepNodes(t)
+	a := nodes[0].agent
+	a.disarm()
+	a.takeReady()
+	far.AnnounceTeam(nodes[0].ports[0], 3)
+	if a.settle(true); a.armed {
+		t.Error("the agent sleeps, although a PE has announced a team")
+	}
+	a.takeReady()
+	if a.settle(true); !a.armed {
+		t.Error("the agent does not sleep, although there is nothing new")
+	}
+	a.disarm()
 }

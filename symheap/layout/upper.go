@@ -24,11 +24,12 @@ import "unsafe"
 // Result.Seq: the agent stores what is behind it, then Seq (release), and wakes the member. The member waits for Seq (acquire).
 // The agent stores the next result when all living members have entered the next step, so they have read this one.
 //
-// UpperPart is written and read word by word, by atomic operations: an agent may look while a member describes its next team, and finds out
-// afterwards by Start and Name. The member stores Start first (sequentially consistent), then the words of both lines and the rest, then Name, its
-// second half last (release), and then announces the team. The agent reads the second half of Name first (acquire), then what
-// it needs. It reads an arrival word first, then Start: as long as that is the one that it knows, the word is of the team that it
-// knows. Ended: the member (release); the agent reads it when the team is announced.
+// UpperPart is written and read word by word, by atomic operations: an agent may look while a member describes its next team, and
+// finds out afterwards by Start and Name. The member stores 0 in Start (sequentially consistent), then the words of both lines
+// and the plan, then Name, its second half last, then Start, and then announces the team. The agent reads the second half of
+// Name first (acquire), then Start and the plan, and then both again. It reads an arrival word first, then Start: as long as that
+// is the one that it knows, the word is of the team that it knows. Ended: the member (release); of a dead member that has not said
+// so, the agent.
 //
 // A member announces a team, and that all have entered a step, by the team's bit in Wire.Teams.
 //

@@ -320,6 +320,12 @@ func (t *Teams) forgetIfDone(m *team) {
 	if !m.ended {
 		return
 	}
+	for i := range m.members { // the dead say nothing of the end themselves, and their words must not make the team known again
+		x := &m.members[i]
+		if p := &t.cfg.Words(x.pe).Parts[m.id]; t.cfg.Dead(x.pe) && x.start != 0 && atomic.LoadUint64(&p.Start) == x.start {
+			atomic.StoreUint32(&p.Ended, 1)
+		}
+	}
 	delete(t.named, m.name)
 	t.latest[m.id] = slices.DeleteFunc(t.latest[m.id], func(other *team) bool { return other == m })
 }

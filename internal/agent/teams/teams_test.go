@@ -229,3 +229,37 @@ func FuzzReceive(f *testing.F) {
 		}
 	})
 }
+
+// A team that all nodes have forgotten stays so, though the words of a dead member still describe it and a late message names it: the words
+// of its id are those of a later team.
+func TestForgottenStaysForgotten(t *testing.T) {
+	n := newTestNode(2, 2)
+	old, later := name{3, 3}, name{4, 4}
+	for pe := range 2 {
+		n.describe(pe, 5, old, 10, 0, 1)
+		if err := n.Announced(layout.Local(pe), 5); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.dead[1] = true
+	n.Dies(1, 0)
+	done := messageOf(old, layout.UpperSteps, &span.Message{})[:headBytes]
+	done[0] = byte(kindDone)
+	n.Receive(1, done)
+	atomic.StoreUint32(&n.words[0].Parts[5].Ended, 1)
+	if err := n.Announced(0, 5); err != nil {
+		t.Fatal(err)
+	}
+	if n.named[old] != nil {
+		t.Fatal("the team is not forgotten")
+	}
+	n.describe(0, 5, later, 20, 0)
+	atomic.StoreUint32(&n.words[0].Parts[5].Ended, 0)
+	if err := n.Announced(0, 5); err != nil {
+		t.Fatal(err)
+	}
+	n.Receive(1, done)
+	if n.named[old] != nil || !n.hasWords(n.named[later]) {
+		t.Errorf("the forgotten team is known: %t; the later one has its words: %t, want false and true", n.named[old] != nil, n.hasWords(n.named[later]))
+	}
+}

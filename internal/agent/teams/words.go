@@ -57,6 +57,11 @@ func (t *Teams) contribution(m *team, line, i int) []byte {
 	words := t.line(m, line, i)
 	data := make([]byte, span.RecordBytes, span.RecordBytes+64)
 	copy(data, words.Cell.Data[:])
+	if atomic.LoadUint64(&t.cfg.Words(m.members[i].pe).Parts[m.id].Start) != m.members[i].start {
+		// The member has given the team up since it entered the step, and its words are another team's.
+		gone := span.Record{Member: int32(i), Differs: -1, Who: -1, And: ^uint64(0), Fault: span.Broken}
+		return append(data[:0], gone.Bytes()...)
+	}
 	n := int(min((*span.Record)(unsafe.Pointer(&data[0])).Give, layout.UpperGiven))
 	given := words.Given[:n]
 	if n <= Beside {
