@@ -23,6 +23,7 @@ import (
 type nodeDaemon struct {
 	lease  time.Duration // as in the handover
 	link   *control.Link
+	send   func(wire.Frame) // to the front end
 	server *remote.Server
 	branch branch
 	logger zerolog.Logger
@@ -74,8 +75,9 @@ func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) erro
 		return fmt.Errorf("front end: %w", err)
 	}
 	d.server = remote.NewServer(d.link, d.startStep)
-	d.branch.send = d.link.Send
-	d.junction.send, d.junction.logger = d.link.Send, logger
+	d.send = d.link.Send
+	d.branch.send = d.send
+	d.junction.send, d.junction.logger = d.send, logger
 	d.link.Start(control.Handler{Take: d.take, Bye: func() { d.finish(nil) }, Lost: d.finish})
 	d.await()
 	d.server.Lost(errors.Join(errors.New("the front end has gone"), d.err))
@@ -107,7 +109,7 @@ func (d *nodeDaemon) await() {
 	case <-d.server.Done():
 	}
 	if err := d.server.Wait(); err != nil {
-		d.link.Send(wire.Frame{Kind: wire.KindNotice, Body: []byte("daemon: " + err.Error())})
+		d.send(wire.Frame{Kind: wire.KindNotice, Body: []byte("daemon: " + err.Error())})
 		d.end.Do(func() {
 			d.err = err
 			close(d.over)
@@ -144,7 +146,7 @@ const fallWithin = 500 * time.Millisecond
 
 // giveUp ends the node, whose agent has ended: the front end hears why, and nothing more, and loses it.
 func (d *nodeDaemon) giveUp(err error) {
-	d.link.Send(wire.Frame{Kind: wire.KindFallen, Body: []byte(err.Error())})
+	d.send(wire.Frame{Kind: wire.KindFallen, Body: []byte(err.Error())})
 	d.link.Leave() // first: what happens to the PEs is not their own
 	d.end.Do(func() {
 		d.err, d.fallen = err, true
@@ -193,7 +195,7 @@ func (d *nodeDaemon) take(f wire.Frame) {
 		d.branch.kill(int(f.Stream))
 		return
 	case wire.KindProbe:
-		d.link.Send(wire.Frame{Kind: wire.KindProbed, Stream: f.Stream})
+		d.send(wire.Frame{Kind: wire.KindProbed, Stream: f.Stream})
 		return
 	}
 	if !d.junction.take(f) {

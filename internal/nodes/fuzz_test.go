@@ -92,6 +92,8 @@ func seedFrames(f *testing.F) {
 		relayFrame(courier.ToRoot, wire.Frame{Kind: wire.KindQuestion, Body: wire.Split([]byte("12345678question"))[0]}),
 		relayFrame(courier.ToEveryone, wire.Frame{Kind: wire.KindTell, Body: wire.Split([]byte("news"))[0]}),
 		{Kind: wire.KindNodeDead, Stream: 2},
+		{Kind: wire.KindProbe, Stream: 3},
+		{Kind: wire.KindProbed, Stream: 3},
 		{Kind: wire.KindLaunch, Stream: 1},
 	} {
 		f.Add(byte(0), frame.Append(nil))
@@ -139,7 +141,7 @@ func FuzzDaemon(f *testing.F) {
 	f.Fuzz(func(t *testing.T, open byte, b []byte) {
 		d := &nodeDaemon{logger: zerolog.Nop(), over: make(chan struct{})}
 		send := func(wire.Frame) {}
-		d.branch, d.junction.send = branch{send: send, over: true}, send
+		d.send, d.branch, d.junction.send = send, branch{send: send, over: true}, send
 		d.server = remote.NewServer(hole{}, func(daemon.Config, daemon.Hooks) (daemon.Node, error) { return nil, errors.New("no step") })
 		share := daemon.Share{Name: "job", Hosts: []string{"a", "b", "c"}, Homes: []int{0, 1, 2}}
 		if open&1 != 0 {
