@@ -92,3 +92,14 @@ func (t *Team) resumeAtLatest() {
 	atomic.StoreUint64(t.word(t.me), seq)
 	t.votes().reset(voted)
 }
+
+// GiveUp says that this member enters no further step of the team: members that wait for it, or would, get ErrBroken.
+func (t *Team) GiveUp() { t.breakTeam() }
+
+// GiveUpVotes says that this member enters no further agreement of the team: members that wait for it, or would, get
+// ErrBroken.
+func (t *Team) GiveUpVotes() {
+	t.agreeBroken = true
+	t.votes().mark(gaveUp)
+	t.ringOthers()
+}

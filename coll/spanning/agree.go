@@ -54,6 +54,7 @@ func (t *Team) vote(ctx context.Context, flags uint64) (coll.Agreement, error) {
 	}
 	if err != nil {
 		t.disagreed = true
+		t.part.GiveUpVotes() // members of this node may be further on, in an agreement of the part: in Survivors
 		t.mark(layout.UpperVotes, board.GaveUp)
 		return coll.Agreement{}, err
 	}

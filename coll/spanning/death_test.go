@@ -313,3 +313,68 @@ func TestContextEndsInSplit(t *testing.T) {
 		}
 	}
 }
+
+// A member whose context has ended in a step does not come to what follows. Members of its node that have the result of that step
+// wait for it in their part there, and get an error.
+func TestContextEndsBefore(t *testing.T) {
+	split := func(ctx context.Context, t *Team) error {
+		_, err := t.Split(ctx, 7, []int{0, 1, 2}, false)
+		return err
+	}
+	survivors := func(ctx context.Context, t *Team) error {
+		_, err := t.Survivors(ctx, false)
+		return err
+	}
+	vote := func(ctx context.Context, t *Team) error {
+		_, err := t.Agree(ctx, 1)
+		return err
+	}
+	dissolve := func(ctx context.Context, t *Team) error { return t.Dissolve(ctx, coll.Words{5}) }
+	for name, c := range map[string]struct {
+		step, then func(context.Context, *Team) error
+	}{
+		"Split": {meet, split}, "Survivors": {vote, survivors}, "Dissolve": {meet, dissolve}, "the end of Dissolve": {step: dissolve},
+	} {
+		for _, missing := range []int{1, 2} { // of the node of the one whose context ends, and of the other one
+			t.Run(fmt.Sprintf("%s, member %d is late", name, missing), func(t *testing.T) { endContextBefore(t, missing, c.step, c.then) })
+		}
+	}
+}
+
+// endContextBefore ends the context of member 0 in a step, in which it waits for the one that is missing.
+func endContextBefore(t *testing.T, missing int, step, then func(context.Context, *Team) error) {
+	c := newCluster(t, 2, 1)
+	own, cancel := context.WithCancel(t.Context())
+	gone := make(chan struct{})
+	go func() {
+		c.asleep(0)
+		cancel()
+		rma.Rouse(&c.pes[0].of.m.Control(c.pes[0].local).Bell)
+	}()
+	errs := c.each(c.but(), func(ctx context.Context, x *process) error {
+		switch int(x.pe) {
+		case 0:
+			defer close(gone)
+			ctx = own
+		case missing:
+			<-gone
+		}
+		err := step(ctx, x.world)
+		if err == nil && then != nil {
+			err = then(ctx, x.world)
+		}
+		return err
+	})
+	for pe, err := range errs {
+		want := coll.ErrBroken
+		switch {
+		case pe == 0:
+			want = context.Canceled
+		case pe == 2 && then == nil:
+			want = nil // its node knows nothing of what is missing on the other one
+		}
+		if !errors.Is(err, want) {
+			t.Errorf("PE %d: %v, want %v", pe, err, want)
+		}
+	}
+}

@@ -204,6 +204,7 @@ func (t *Team) refusal() error {
 // giveUp breaks the team because of err, and returns err.
 func (t *Team) giveUp(err error) error {
 	if !t.broken.Swap(true) {
+		t.part.GiveUp() // members of this node may be further on, in a step of the part: in Split or in Dissolve
 		t.mark(layout.UpperSteps, board.GaveUp)
 	}
 	return err

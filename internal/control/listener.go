@@ -227,7 +227,7 @@ func (ln *Listener) greet(m *meter) {
 		c.in.ReadByte()                                         //nolint:errcheck // only the end of the connection can come
 	}
 	c.close(errEnded)
-	if w.Refusal != "" {
+	if w.Refusal != "" && !w.Ended { // the end of a link is told where it matters
 		ln.lines.add(fmt.Sprintf("connection from %s, node %d: refused: %s", c.peer, h.Node, w.Refusal))
 	}
 }
