@@ -89,9 +89,7 @@ func (e experiment[R]) command(run func(cmd *cobra.Command) (R, error)) *cobra.C
 	*e.parallel = runtime.NumCPU()
 	fs.IntVar(e.parallel, "parallel", *e.parallel, "runs at a time; changes no result")
 	addJSONFlag(cmd, &asJSON)
-	for name, words := range e.words {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flags are there
-	}
+	completeFlags(cmd, e.words)
 	return cmd
 }
 

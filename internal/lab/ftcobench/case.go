@@ -8,7 +8,6 @@ package ftcobench
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
 // Faults is which members of a team die.
@@ -119,30 +118,4 @@ func (o *Options) cases() (all []Case) {
 		}
 	}
 	return all
-}
-
-// checkWords checks that all words are among the known ones.
-func checkWords(flag string, words, known []string) error {
-	for _, w := range words {
-		if !slices.Contains(known, w) {
-			return fmt.Errorf("%s: %q, want some of %s", flag, w, strings.Join(known, ", "))
-		}
-	}
-	if len(words) == 0 {
-		return fmt.Errorf("%s: nothing, want some of %s", flag, strings.Join(known, ", "))
-	}
-	return nil
-}
-
-// checkNumbers checks that there are numbers, all between two bounds.
-func checkNumbers(flag string, numbers []int, least, most int, of string) error {
-	for _, n := range numbers {
-		if n < least || n > most {
-			return fmt.Errorf("%s: %d, want %d to %d %s", flag, n, least, most, of)
-		}
-	}
-	if len(numbers) == 0 {
-		return fmt.Errorf("%s: nothing, want %d to %d %s", flag, least, most, of)
-	}
-	return nil
 }

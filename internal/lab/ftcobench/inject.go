@@ -1,7 +1,6 @@
 package ftcobench
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -35,7 +34,7 @@ type scene struct {
 	*rerun.Run
 	of      Case
 	stdin   io.WriteCloser // standard input of PE 0
-	lines   chan line      // output of the PEs
+	lines   <-chan line    // output of the PEs
 	ready   []*line        // by PE
 	members [][]int        // PEs by member
 }
@@ -98,36 +97,10 @@ func (b *bench) start(ctx context.Context, c Case) (*scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &scene{Run: r, of: c, lines: make(chan line), ready: make([]*line, c.PEs)}
-	if j.stdin, err = r.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := r.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		defer close(j.lines)
-		in := bufio.NewReader(out)
-		for {
-			text, err := in.ReadBytes('\n')
-			var l line
-			if json.Unmarshal(text, &l) == nil && l.PE >= 0 && l.PE < c.PEs {
-				j.lines <- l
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return j, nil
+	j := &scene{Run: r, of: c, ready: make([]*line, c.PEs)}
+	j.stdin, j.lines, err = rerun.StartTalk(r, func(l *line) bool { return l.PE >= 0 && l.PE < c.PEs })
+	return j, err
 }
-
-// errEnded reports that a job ended before anything was injected.
-var errEnded = errors.New("the job ended before all PEs were ready")
 
 // awaitReady waits until all PEs are ready or one has said what is missing here. It fills in what the reductions without
 // failures took, and the members.
@@ -136,7 +109,7 @@ func (j *scene) awaitReady(t *trial) error {
 		l, ok := <-j.lines
 		switch {
 		case !ok:
-			return errEnded
+			return rerun.ErrEarlyEnd
 		case l.NotHere != "":
 			t.notHere = l.NotHere
 			return nil

@@ -1,25 +1,22 @@
 package ftcobench
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/lab/measure"
 	"github.com/goshmem/goshmem/internal/lab/sample"
 )
 
 // Report is the output of --json.
 type Report struct {
-	Program     string    `json:"program"`
-	Version     int       `json:"version"` // version of this format
-	Seed        uint64    `json:"seed"`
-	NoticeDelay float64   `json:"notice_delay_ms"`
-	Watchdog    string    `json:"watchdog"`
-	CPUs        int       `json:"cpus"`
-	Load        [2]string `json:"load"` // load of the machine over 1, 5 and 15 minutes, before and after
-	Cases       []*Result `json:"cases"`
+	measure.Head
+	NoticeDelay float64 `json:"notice_delay_ms"`
+	Watchdog    string  `json:"watchdog"`
+	measure.Machine
+	Cases []*Result `json:"cases"`
 }
 
 const (
@@ -109,8 +106,8 @@ func (r *Result) add(t *trial) {
 	if len(whose) < len(t.seen) {
 		r.LeftOut++
 	}
-	r.longest = append(r.longest, ms(slowest.Returned-slowest.Called))
-	r.lead = append(r.lead, ms(t.killed-slowest.Called))
+	r.longest = append(r.longest, measure.Milliseconds(slowest.Returned-slowest.Called))
+	r.lead = append(r.lead, measure.Milliseconds(t.killed-slowest.Called))
 	r.addSteps(slowest)
 }
 
@@ -121,7 +118,7 @@ func (r *Result) addRounds(t *trial) {
 		for _, took := range t.rounds {
 			longest = max(longest, took[i])
 		}
-		r.longest = append(r.longest, ms(longest))
+		r.longest = append(r.longest, measure.Milliseconds(longest))
 	}
 }
 
@@ -129,7 +126,7 @@ func (r *Result) addRounds(t *trial) {
 func (r *Result) addSteps(s *seen) {
 	add := func(step int, from, to time.Duration) {
 		if from > 0 && to >= from {
-			r.steps[step] = append(r.steps[step], ms(to-from))
+			r.steps[step] = append(r.steps[step], measure.Milliseconds(to-from))
 		}
 	}
 	add(0, s.Called, s.News) // none: the result was there before the news
@@ -179,8 +176,6 @@ func (t *trial) checkContributors(all []int) error {
 	return nil
 }
 
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
 // fillSpreads fills the spreads from the samples.
 func (r *Result) fillSpreads() {
 	r.Longest, r.Mean, r.Lead = sample.SpreadOf(r.longest), sample.Mean(r.longest), sample.SpreadOf(r.lead)
@@ -197,10 +192,7 @@ func (r *Report) Failures() error {
 			all = append(all, c.failure())
 		}
 	}
-	if len(all) == 0 {
-		return nil
-	}
-	return errors.New(strings.Join(all, "; "))
+	return measure.JoinFailures(all)
 }
 
 // Find returns the result of a case, or nil if it is not in the report or was not available.

@@ -37,6 +37,15 @@ type Series struct {
 	Low, High []float64
 }
 
+// Add appends a point to a series without ends.
+func (s *Series) Add(x, y float64) { s.X, s.Y = append(s.X, x), append(s.Y, y) }
+
+// AddRange appends a point with the ends of its bar or of the band.
+func (s *Series) AddRange(x, y, low, high float64) {
+	s.Add(x, y)
+	s.Low, s.High = append(s.Low, low), append(s.High, high)
+}
+
 // Figure is one diagram.
 type Figure struct {
 	Title, XLabel, YLabel string
@@ -44,6 +53,13 @@ type Figure struct {
 	LogX, LogY bool
 	Names      []string // of the values 0, 1, ... of X; nil: numbers
 	Series     []Series
+}
+
+// AddLevel adds a dashed line at height y across all names of the figure, or nothing if there are no names.
+func (f *Figure) AddLevel(name string, y float64) {
+	if n := len(f.Names); n > 0 {
+		f.Series = append(f.Series, Series{Name: name, Style: Dashed, X: []float64{-0.5, float64(n) - 0.5}, Y: []float64{y, y}})
+	}
 }
 
 // Knows reports whether Write can write a file of that name.

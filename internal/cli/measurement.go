@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/goshmem/goshmem/internal/lab/measure"
 	"github.com/goshmem/goshmem/internal/lab/plot"
 	"github.com/goshmem/goshmem/internal/lab/rerun"
 	"github.com/goshmem/goshmem/internal/launch"
@@ -20,6 +22,86 @@ import (
 )
 
 // What the commands that measure by running jobs have in common.
+
+// measurement is one run of such a command. Its report has the type R.
+type measurement[R any] struct {
+	counts  string       // what the progress counts: "jobs"
+	check   func() error // checks the options
+	plots   []plotFlag[R]
+	asJSON  bool
+	measure func(ctx context.Context, progress func(done, all int)) (R, error)
+	table   func(R) []byte
+	// failures returns what the report shows to be wrong, or nil. A *statusError is returned to the user as it is.
+	failures func(R) error
+}
+
+// plotFlag is a flag whose values are files that a picture of the report is drawn into.
+type plotFlag[R any] struct {
+	flag    string // with its dashes
+	files   []string
+	picture func(R) *plot.Figure
+}
+
+// run checks all options, measures, prints the report and draws the pictures. The report is printed before the pictures
+// are drawn: a picture that cannot be written must not take a long measurement with it.
+func (m *measurement[R]) run(cmd *cobra.Command) error {
+	err := m.check()
+	for i := 0; err == nil && i < len(m.plots); i++ {
+		err = checkPlots(m.plots[i].flag, m.plots[i].files)
+	}
+	if err != nil {
+		return &usageError{err: err, hint: "oshrun " + cmd.Name() + " --help"}
+	}
+	ctx, stop := interruptible(cmd)
+	defer stop()
+	r, err := m.measure(ctx, showProgress(cmd, m.counts))
+	if err != nil {
+		return failed(cmd.Name(), err)
+	}
+	return measure.FirstError(m.print(cmd, r), statusOf(cmd.Name(), m.draw(r)), statusOf(cmd.Name(), m.failures(r)))
+}
+
+// print prints the report as JSON or as a table.
+func (m *measurement[R]) print(cmd *cobra.Command, r R) error {
+	if m.asJSON {
+		return emitJSON(cmd, r)
+	}
+	return emit(cmd, m.table(r))
+}
+
+// draw draws the pictures whose flags have files.
+func (m *measurement[R]) draw(r R) error {
+	for _, p := range m.plots {
+		if len(p.files) == 0 {
+			continue
+		}
+		if err := drawPlots(p.flag, p.picture(r), p.files); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// statusOf gives an error the exit status of an experiment that found something wrong, unless it has a status. It
+// returns nil for nil.
+func statusOf(name string, err error) error {
+	if _, ok := errors.AsType[*statusError](err); ok || err == nil {
+		return err
+	}
+	return &statusError{status: launch.StatusError, err: fmt.Errorf("%s: %w", name, err)}
+}
+
+// helpRows returns the lines of a help text that explain names.
+func helpRows[T any](all []T, explain func(*T) (name, about string)) string {
+	var b bytes.Buffer
+	var rows [][]string
+	for i := range all {
+		name, about := explain(&all[i])
+		rows = append(rows, []string{"  " + name, about})
+	}
+	tabulate(&b, rows)
+	return b.String()
+}
 
 // tiers are the values of --watchdog that are one, from the best to the last.
 var tiers = slices.DeleteFunc(slices.Clone(watchdogWords), func(w string) bool { return w == watchdogOff })
