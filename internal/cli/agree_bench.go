@@ -100,7 +100,7 @@ func runAgreeBench(cmd *cobra.Command, o agreebench.Options, files, deadFiles []
 	return m.run(cmd)
 }
 
-// agreeTable is what people read.
+// agreeTable returns the report as a table.
 func agreeTable(r *agreebench.Report) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "us for an agreement: median (least to most) of %d samples of %d; dead: %s; seed %d, %d processors, load %s before, %s after\n",

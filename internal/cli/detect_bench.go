@@ -68,7 +68,7 @@ func newDetectBench() *cobra.Command {
 			if err != nil {
 				return usagef("oshrun detect-bench --help", "--size: %w", err)
 			}
-			o.Size = int(min(bytes, 1<<62)) // more than any machine has
+			o.Size = int(min(bytes, 1<<62)) // no machine has so much
 			return runDetectBench(cmd, o, files, asJSON)
 		},
 	}
@@ -104,7 +104,7 @@ func runDetectBench(cmd *cobra.Command, o detectbench.Options, files []string, a
 	return m.run(cmd)
 }
 
-// detectTable is what people read.
+// detectTable returns the report as a table.
 func detectTable(r *detectbench.Report) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "ms from the failure: median (least to most); seed %d, %d processors, load %s before, %s after\n", r.Seed, r.CPUs, r.Load[0], r.Load[1])
@@ -127,7 +127,7 @@ func detectTable(r *detectbench.Report) []byte {
 	return b.Bytes()
 }
 
-// spread is a cell of times.
+// spread returns a cell of a table: the median, and the least and the greatest value.
 func spread(s *sample.Spread) string {
 	if s == nil {
 		return "-"

@@ -99,7 +99,7 @@ func newFTCOBench() *cobra.Command {
 				if err != nil {
 					return usagef("oshrun ftco-bench --doubles 1,64K", "--doubles: %q, want a number such as 1024 or 64K", size)
 				}
-				o.Doubles = append(o.Doubles, int(min(n, 1<<62))) // more than may be
+				o.Doubles = append(o.Doubles, int(min(n, 1<<62))) // Check refuses so many
 			}
 			return runFTCOBench(cmd, o, files, asJSON)
 		},
@@ -135,7 +135,7 @@ func runFTCOBench(cmd *cobra.Command, o ftcobench.Options, files []string, asJSO
 	return m.run(cmd)
 }
 
-// ftcoTable is what people read.
+// ftcoTable returns the report as a table.
 func ftcoTable(r *ftcobench.Report) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "ms from the call to the result, the longest of the survivors: median (least to most)\nwatchdog %s, news held back for %g ms; seed %d, %d processors, load %s before, %s after\n",
@@ -174,7 +174,7 @@ func ftcoTable1(b *bytes.Buffer, r *ftcobench.Report) {
 	writeTitled(b, "Tolerant reduction of one double (Table 1)", rows)
 }
 
-// longestOf returns the times of a result; nil: there is none.
+// longestOf returns the longest times of a result, or nil if r is nil.
 func longestOf(r *ftcobench.Result) *sample.Spread {
 	if r == nil {
 		return nil
@@ -227,7 +227,7 @@ func writeTitled(b *bytes.Buffer, title string, rows [][]string) {
 	}
 }
 
-// ftcoSpread is a cell of times, of which some are seconds.
+// ftcoSpread is spread for times of which some are seconds: from 100 ms on they have one decimal.
 func ftcoSpread(s *sample.Spread) string {
 	if s == nil {
 		return "-"

@@ -82,7 +82,7 @@ func (m *measurement[R]) draw(r R) error {
 	return nil
 }
 
-// statusOf gives an error the exit status of an experiment that found something wrong, unless it has a status. It
+// statusOf gives an error the exit status of a measurement that found something wrong, unless it has a status. It
 // returns nil for nil.
 func statusOf(name string, err error) error {
 	if _, ok := errors.AsType[*statusError](err); ok || err == nil {
@@ -103,10 +103,10 @@ func helpRows[T any](all []T, explain func(*T) (name, about string)) string {
 	return b.String()
 }
 
-// tiers are the values of --watchdog that are one, from the best to the last.
+// tiers are the values of --watchdog that name a tier, the best one first.
 var tiers = slices.DeleteFunc(slices.Clone(watchdogWords), func(w string) bool { return w == watchdogOff })
 
-// interruption is why an experiment ended early.
+// interruption is the cause of a measurement's early end: a signal.
 type interruption struct{ signal syscall.Signal }
 
 // Error names the signal.
@@ -131,8 +131,8 @@ func interruptible(cmd *cobra.Command) (ctx context.Context, stop func()) {
 	return ctx, func() { signal.Stop(signals); cancel(nil) }
 }
 
-// failed is the error of an experiment that came to no result. Its exit status is
-// that of the signal that ended it, or of the run that failed.
+// failed returns the error of a measurement without a result. Its exit status is
+// that of the signal that ended the measurement, or of the run that failed.
 func failed(name string, err error) error {
 	status := rerun.StatusOf(err, launch.StatusError)
 	if i, ok := errors.AsType[*interruption](err); ok {
@@ -149,8 +149,8 @@ func seedOf(cmd *cobra.Command, seed uint64) uint64 {
 	return rand.Uint64() >> 32 // short enough to be typed
 }
 
-// checkPlots refuses files that cannot be drawn into before anything was measured
-// for them.
+// checkPlots returns an error if a picture cannot be written to one of the files. A
+// command calls it before it measures.
 func checkPlots(flag string, files []string) error {
 	for _, file := range files {
 		if !plot.Knows(file) {

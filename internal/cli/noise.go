@@ -89,7 +89,7 @@ func runNoise(cmd *cobra.Command, o noise.Options, files []string, asJSON bool) 
 	return m.run(cmd)
 }
 
-// noiseTable is what people read.
+// noiseTable returns the report as a table.
 func noiseTable(r *noise.Report) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s, %d PEs, watchdog %s, %d pairs of runs after %d, seed %d; %d processors, load %s before, %s after\n",
@@ -109,10 +109,10 @@ func noiseTable(r *noise.Report) []byte {
 	return b.Bytes()
 }
 
-// side is a mean with its deviation.
+// side returns a cell of a table: the mean and the deviation.
 func side(s *noise.Side) string { return fmt.Sprintf("%.4g ± %.2g", s.Mean, s.Deviation) }
 
-// effect is what a row says of detection.
+// effect returns the cells that say what detection costs.
 func effect(row *noise.Row) []string {
 	return []string{
 		fmt.Sprintf("%+.2f", row.Overhead), fmt.Sprintf("±%.2f", row.Band),

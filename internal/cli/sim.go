@@ -44,16 +44,16 @@ type experiment[R any] struct {
 	name, short, long string
 
 	flags func(fs *pflag.FlagSet)
-	words map[string][]string // what flags in words may be
+	words map[string][]string // values of the flags that take words
 	table func(R) []byte
 
-	// What all experiments have, with the defaults in them.
+	// The options of all experiments. They hold the defaults.
 	latency, overhead, runs, parallel *int
 	seed                              *uint64
 }
 
-// command is the command, which run makes the report of. Wrong options are the user's
-// mistake, a simulation that comes to no end is not.
+// command returns the command. run makes its report. An error of run is a usage error if
+// it is logp.ErrOptions; otherwise the simulation has failed.
 func (e experiment[R]) command(run func(cmd *cobra.Command) (R, error)) *cobra.Command {
 	hint := "oshrun sim " + e.name + " --help"
 	var asJSON bool
@@ -101,7 +101,7 @@ func noSimArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// decimals are the cells of figures: whole numbers have no decimals.
+// decimals returns the cells of figures. Whole numbers have no decimals.
 func decimals(figures ...float64) (cells []string) {
 	for _, x := range figures {
 		digits := 3

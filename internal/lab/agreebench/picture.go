@@ -70,7 +70,7 @@ func (r *Report) PictureDead() *plot.Figure {
 	return f
 }
 
-// nameOf is a variant's name in pictures.
+// nameOf returns a variant's name in pictures.
 func nameOf(v Variant) string {
 	name := map[string]string{
 		Allreduce: "allreduce", Linear: "two-phase commit, linear", Log: "two-phase commit, log", Early: "early-returning",

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// Faults is which members of a team die.
+// Faults says which members of a team die.
 type Faults struct {
 	Name  string
 	About string
@@ -60,7 +60,7 @@ func PartNames() []string { return []string{Table1, Figure6} }
 // MomentNames returns the names of all moments.
 func MomentNames() []string { return []string{Before, During} }
 
-// Case is what is done in a job.
+// Case describes a job.
 type Case struct {
 	Nodes   int    // 1: the members of the team are PEs; more: the members are nodes
 	PEs     int    // of the job

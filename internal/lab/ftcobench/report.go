@@ -47,10 +47,10 @@ type Result struct {
 	Shrunk  *sample.Spread `json:"shrunk_ms"`  // from that error to the end of the last Shrink
 	Retried *sample.Spread `json:"retried_ms"` // from there to the result
 
-	LeftOut int    `json:"left_out"`                // jobs whose result lacks the data of somebody who has died
-	Wrong   int    `json:"wrong"`                   // results that are not what they must be
+	LeftOut int    `json:"left_out"`                // jobs whose result lacks the data of a dead PE
+	Wrong   int    `json:"wrong"`                   // wrong results
 	Missed  int    `json:"missed"`                  // survivors without a result
-	Problem string `json:"problem,omitempty"`       // the first of these
+	Problem string `json:"problem,omitempty"`       // the first wrong or missed result
 	NotHere string `json:"not_available,omitempty"` // why the case cannot be measured here
 
 	of      Case
@@ -64,7 +64,7 @@ func newResult(c Case) *Result {
 	return &Result{Nodes: c.Nodes, PEs: c.PEs, Members: c.members(), Doubles: c.Doubles, Way: c.Way, Faults: c.Faults, When: c.When, of: c}
 }
 
-// add adds what a job has come to.
+// add adds the result of a job.
 func (r *Result) add(t *trial) {
 	if t.notHere != "" {
 		r.NotHere = t.notHere
@@ -158,7 +158,7 @@ func (r *Result) note(err error) {
 	}
 }
 
-// checkContributors checks whose data are in a result: those of all survivors, and of no PE that has not reduced.
+// checkContributors checks that a result has the data of all survivors, and of no PE that has not reduced.
 func (t *trial) checkContributors(all []int) error {
 	for _, q := range t.survivors() {
 		if !slices.Contains(all, q) {
@@ -205,8 +205,8 @@ func (r *Report) Find(c Case) *Result {
 	return nil
 }
 
-// Notes returns what is to be said besides the times: what was not available and why, each reason of a team once, and what
-// was wrong.
+// Notes returns the lines below the tables: the cases with wrong or missed results, and why cases were not available, each
+// reason of a team once.
 func (r *Report) Notes() (notes []string) {
 	type reason struct {
 		way, text string
@@ -235,7 +235,7 @@ func (r *Report) Notes() (notes []string) {
 	return notes
 }
 
-// failure says what was wrong in a case.
+// failure describes the wrong and missed results of a case.
 func (r *Result) failure() string {
 	return fmt.Sprintf("%v: %d wrong results, %d survivors without one: %s", r.of, r.Wrong, r.Missed, r.Problem)
 }
