@@ -1,25 +1,19 @@
 package span
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
-	"strings"
 	"testing"
 
-	"github.com/goshmem/goshmem/internal/weave"
+	"github.com/goshmem/goshmem/internal/weave/mutanttest"
 )
+
+type mistake mutanttest.Mutant
 
 // mutants are mistakes that a programmer could make, and the test that finds each.
 //
 // Two changes are not among them, as they change nothing. A decision is always the decider's own contribution: it has combined
 // all others into that, as nodes with lower numbers, whose contributions would come first, never send to it. And operands of
 // Combine may change places: a Fold has to give the same for both.
-var mutants = []struct {
-	breaks         string
-	test           string
-	file, old, new string
-}{
+var mutants = []mistake{
 	{"a step does not wait for the last member", "RandomNodes", "part.go", "p.at < len(p.waits); p.at++", "p.at < len(p.waits)-1; p.at++"},
 	{"what happens between two questions is forgotten", "RandomNodes", "part.go", "{ p.stirred = true }", "{ p.stirred = p.waits[min(p.at, len(p.waits)-1)].Next() == board.Sleep }"},
 	{"a look is never over", "HostileNodes", "part.go", "\t\t\tp.stirred = false\n", ""},
@@ -107,35 +101,4 @@ var mutants = []struct {
 }
 
 // TestMutants builds the package with these mistakes and checks that the tests find each.
-func TestMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a program with mutants")
-	}
-	const dir = "coll/span"
-	var changes []weave.Change
-	for _, m := range mutants {
-		changes = append(changes, weave.Change{File: dir + "/" + m.file, Old: m.old, New: m.new})
-	}
-	o, err := weave.New("../..", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	alone, err := o.Switch(changes)
-	if err != nil || len(alone) > 0 {
-		t.Fatalf("%v; changes outside of functions: %v, want none", err, alone)
-	}
-	program, err := o.Build(t.Context(), dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, m := range mutants {
-		t.Run(m.breaks, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), program, "-test.run", "^Test"+m.test+"$", "-test.short", "-test.timeout", "60s")
-			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", weave.MutantVar, i+1))
-			out, err := cmd.CombinedOutput()
-			if err == nil || !strings.Contains(string(out), "--- FAIL: Test"+m.test) {
-				t.Errorf("Test%s does not find that %s (%v):\n%.1000s", m.test, m.breaks, err, out)
-			}
-		})
-	}
-}
+func TestMutants(t *testing.T) { mutanttest.Run(t, "../..", "coll/span", mutants) }

@@ -2,13 +2,13 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/goshmem/goshmem/internal/lab/agreebench"
-	"github.com/goshmem/goshmem/internal/launch"
 )
 
 const agreeBenchHelp = `Measure agreements among the PEs of real jobs, some of them killed before: Figure 2
@@ -81,50 +81,26 @@ func newAgreeBench() *cobra.Command {
 	fs.StringSliceVar(&files, "plot", nil, "draw the times without dead PEs into `files` that end in .svg")
 	fs.StringSliceVar(&deadFiles, "plot-dead", nil, "draw the times of the most PEs over the dead ones into `files` that end in .svg")
 	addJSONFlag(cmd, &asJSON)
-	for name, words := range map[string][]string{"algorithms": agreebench.Algorithms, "who": agreebench.Victims} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	}
+	completeFlags(cmd, map[string][]string{"algorithms": agreebench.Algorithms, "who": agreebench.Victims})
 	return cmd
 }
 
 func runAgreeBench(cmd *cobra.Command, o agreebench.Options, files, deadFiles []string, asJSON bool) error {
-	const hint = "oshrun agree-bench --help"
-	if err := o.Check(); err != nil {
-		return &usageError{err: err, hint: hint}
+	m := measurement[*agreebench.Report]{
+		counts: "jobs", check: o.Check, asJSON: asJSON,
+		plots: []plotFlag[*agreebench.Report]{
+			{"--plot", files, (*agreebench.Report).Picture}, {"--plot-dead", deadFiles, (*agreebench.Report).PictureDead},
+		},
+		measure: func(ctx context.Context, progress func(done, all int)) (*agreebench.Report, error) {
+			o.Progress = progress
+			return agreebench.Measure(ctx, o)
+		},
+		table: agreeTable, failures: (*agreebench.Report).Failures,
 	}
-	for flag, files := range map[string][]string{"--plot": files, "--plot-dead": deadFiles} {
-		if err := checkPlots(flag, files); err != nil {
-			return &usageError{err: err, hint: hint}
-		}
-	}
-	ctx, stop := interruptible(cmd)
-	defer stop()
-	o.Progress = showProgress(cmd, "jobs")
-	r, err := agreebench.Measure(ctx, o)
-	if err != nil {
-		return failed("agree-bench", err)
-	}
-	if len(files) > 0 {
-		err = drawPlots("--plot", r.Picture(), files)
-	}
-	if err == nil && len(deadFiles) > 0 {
-		err = drawPlots("--plot-dead", r.PictureDead(), deadFiles)
-	}
-	if err != nil {
-		return &statusError{status: launch.StatusError, err: fmt.Errorf("agree-bench: %w", err)}
-	}
-	if asJSON {
-		err = emitJSON(cmd, r)
-	} else {
-		err = emit(cmd, agreeTable(r))
-	}
-	if wrong := r.Failures(); err == nil && wrong != nil {
-		return &statusError{status: launch.StatusError, err: fmt.Errorf("agree-bench: %w", wrong)}
-	}
-	return err
+	return m.run(cmd)
 }
 
-// agreeTable is what people read.
+// agreeTable returns the report as a table.
 func agreeTable(r *agreebench.Report) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "us for an agreement: median (least to most) of %d samples of %d; dead: %s; seed %d, %d processors, load %s before, %s after\n",

@@ -5,10 +5,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/goshmem/goshmem/internal/lab/agreebench"
+	"github.com/goshmem/goshmem/internal/lab/measure"
 	"github.com/goshmem/goshmem/internal/lab/sample"
 )
 
@@ -49,7 +49,7 @@ func TestAgreeBench(t *testing.T) {
 func TestAgreeTable(t *testing.T) {
 	s := &sample.Spread{Min: 71.2, P50: 250, Max: 1234.5}
 	text := string(agreeTable(&agreebench.Report{
-		Seed: 5, CPUs: 2, Who: "inner", Jobs: 2, Samples: 3, Calls: 7, Load: [2]string{"1 2 3", "4 5 6"},
+		Head: measure.Head{Seed: 5}, Machine: measure.Machine{CPUs: 2, Load: [2]string{"1 2 3", "4 5 6"}}, Who: "inner", Jobs: 2, Samples: 3, Calls: 7,
 		Results: []*agreebench.Result{
 			{PEs: 4, Variant: agreebench.Variant{Algorithm: "log"}, Coordinator: s, All: s, Times: 1.5},
 			{PEs: 4, Dead: 2, Variant: agreebench.Variant{Algorithm: "log"}, Coordinator: s, All: s},
@@ -68,40 +68,27 @@ func TestAgreeTable(t *testing.T) {
 }
 
 func TestAgreeBenchRefuses(t *testing.T) {
-	for args, want := range map[string]string{
-		"agree-bench --samples 0":           "--samples: 0, want 1",
-		"agree-bench --jobs 0":              "--jobs: 0, want 1",
-		"agree-bench --calls -3":            "--calls: -3, want 1",
-		"agree-bench -n 1":                  "--sizes: 1, want 2",
-		"agree-bench -n four":               "--sizes",
-		"agree-bench -n 4 --dead 3":         "--dead: [3] is more than half",
-		"agree-bench --algorithms log,fire": `--algorithms: "fire", want some of allreduce, linear`,
-		"agree-bench --who root":            `--who: "root", want some of inner, random`,
-		"agree-bench --plot x.jpg":          `--plot: "x.jpg"`,
-		"agree-bench --plot-dead x.jpg":     `--plot-dead: "x.jpg"`,
-		"agree-bench more":                  `argument "more", want none`,
-	} {
-		status, out, said := execute(t, strings.Fields(args)...)
-		if status != 2 || out != "" || !strings.Contains(said, want) || !strings.Contains(said, "hint: ") {
-			t.Errorf("%s: status %d, want 2 and %q:\n%s", args, status, want, said)
-		}
-	}
+	refuses(t, "agree-bench", map[string]string{
+		"--samples 0":           "--samples: 0, want 1",
+		"--jobs 0":              "--jobs: 0, want 1",
+		"--calls -3":            "--calls: -3, want 1",
+		"-n 1":                  "--sizes: 1, want 2",
+		"-n four":               "--sizes",
+		"-n 4 --dead 3":         "--dead: [3] is more than half",
+		"--algorithms log,fire": `--algorithms: "fire", want some of allreduce, linear`,
+		"--who root":            `--who: "root", want some of inner, random`,
+		"--plot x.jpg":          `--plot: "x.jpg"`,
+		"--plot-dead x.jpg":     `--plot-dead: "x.jpg"`,
+		"more":                  `argument "more", want none`,
+	})
 }
 
 // An interrupt ends the current job and the command.
 func TestAgreeBenchInterrupted(t *testing.T) {
-	j := start(t, strings.Fields("agree-bench -n 2 --dead 0 --jobs 1000 --samples 10000")...)
-	for begun := false; !begun; begun = len(children(t, j.cmd.Process.Pid)) > 0 { // a job is running
-	}
-	check(t, j.cmd.Process.Signal(syscall.SIGINT))
-	j.expect(130, "agree-bench: ", "interrupted by signal 2 (SIGINT)")
+	interrupts(t, "agree-bench -n 2 --dead 0 --jobs 1000 --samples 10000")
 }
 
 // The program of its PEs is hidden from users.
 func TestAgreeProgramIsHidden(t *testing.T) {
-	if slices.Contains(builtinNames(), agreePE) || builtins[agreePE] == nil {
-		t.Errorf("built-in programs %v, want %s among them, but hidden", builtinNames(), agreePE)
-	}
-	j := start(t, "-n", "1", agreePE)
-	j.expect(1, "this program is part of oshrun agree-bench")
+	hides(t, agreePE, "agree-bench")
 }

@@ -190,3 +190,17 @@ func usageWords(text string) (flags map[string]usageFlag, choices []string) {
 func startingWith(prefix string, words []string) []string {
 	return slices.DeleteFunc(slices.Clone(words), func(w string) bool { return !strings.HasPrefix(w, prefix) })
 }
+
+// completeFlags completes the values of flags from fixed words. The command has the flags.
+func completeFlags(cmd *cobra.Command, words map[string][]string) {
+	for name, words := range words {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	}
+}
+
+// completeNothing completes the values of flags with nothing, not even files. The command has the flags.
+func completeNothing(cmd *cobra.Command, names ...string) {
+	for _, name := range names {
+		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions)
+	}
+}

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/lab/detectbench"
 	"github.com/goshmem/goshmem/internal/lab/sample"
-	"github.com/goshmem/goshmem/internal/launch"
 )
 
 const detectBenchHelp = `Make PEs of real jobs fail, one a job, and say how soon the others learn of it.
@@ -59,7 +59,7 @@ func newDetectBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "detect-bench",
 		Short:             "Measure how soon PEs learn that one has failed",
-		Long:              fmt.Sprintf(detectBenchHelp, detectCases()),
+		Long:              fmt.Sprintf(detectBenchHelp, helpRows(detectbench.Cases, func(c *detectbench.Case) (name, about string) { return c.Name, c.About })),
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,7 +68,7 @@ func newDetectBench() *cobra.Command {
 			if err != nil {
 				return usagef("oshrun detect-bench --help", "--size: %w", err)
 			}
-			o.Size = int(min(bytes, 1<<62)) // more than any machine has
+			o.Size = int(min(bytes, 1<<62)) // no machine has so much
 			return runDetectBench(cmd, o, files, asJSON)
 		},
 	}
@@ -82,60 +82,29 @@ func newDetectBench() *cobra.Command {
 	fs.Uint64Var(&o.Seed, "seed", 0, "seed of the order of failures (default: a new one, which is printed)")
 	fs.StringSliceVar(&files, "plot", nil, "draw the times into `files` that end in .svg")
 	addJSONFlag(cmd, &asJSON)
-	for name, words := range map[string][]string{
+	completeFlags(cmd, map[string][]string{
 		"watchdog": append([]string{detectbench.Best, detectbench.All}, tiers...), "cases": detectbench.CaseNames(),
-	} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	}
+	})
 	return cmd
 }
 
-// detectCases are the lines of the help about cases.
-func detectCases() string {
-	var b bytes.Buffer
-	var rows [][]string
-	for _, c := range detectbench.Cases {
-		rows = append(rows, []string{"  " + c.Name, c.About})
-	}
-	tabulate(&b, rows)
-	return b.String()
-}
-
 func runDetectBench(cmd *cobra.Command, o detectbench.Options, files []string, asJSON bool) error {
-	const hint = "oshrun detect-bench --help"
-	if err := o.Check(); err != nil {
-		return &usageError{err: err, hint: hint}
-	}
-	if err := checkPlots("--plot", files); err != nil {
-		return &usageError{err: err, hint: hint}
-	}
 	if text, err := os.ReadFile("/proc/meminfo"); err == nil {
 		o.Available = meminfo(text, "MemAvailable")
 	}
-	ctx, stop := interruptible(cmd)
-	defer stop()
-	o.Progress = showProgress(cmd, "failures")
-	r, err := detectbench.Measure(ctx, o)
-	if err != nil {
-		return failed("detect-bench", err)
+	m := measurement[*detectbench.Report]{
+		counts: "failures", check: o.Check, asJSON: asJSON,
+		plots: []plotFlag[*detectbench.Report]{{"--plot", files, (*detectbench.Report).Picture}},
+		measure: func(ctx context.Context, progress func(done, all int)) (*detectbench.Report, error) {
+			o.Progress = progress
+			return detectbench.Measure(ctx, o)
+		},
+		table: detectTable, failures: (*detectbench.Report).Failures,
 	}
-	if len(files) > 0 {
-		if err := drawPlots("--plot", r.Picture(), files); err != nil {
-			return &statusError{status: launch.StatusError, err: fmt.Errorf("detect-bench: %w", err)}
-		}
-	}
-	if asJSON {
-		err = emitJSON(cmd, r)
-	} else {
-		err = emit(cmd, detectTable(r))
-	}
-	if wrong := r.Failures(); err == nil && wrong != nil {
-		return &statusError{status: launch.StatusError, err: fmt.Errorf("detect-bench: %w", wrong)}
-	}
-	return err
+	return m.run(cmd)
 }
 
-// detectTable is what people read.
+// detectTable returns the report as a table.
 func detectTable(r *detectbench.Report) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "ms from the failure: median (least to most); seed %d, %d processors, load %s before, %s after\n", r.Seed, r.CPUs, r.Load[0], r.Load[1])
@@ -158,7 +127,7 @@ func detectTable(r *detectbench.Report) []byte {
 	return b.Bytes()
 }
 
-// spread is a cell of times.
+// spread returns a cell of a table: the median, and the least and the greatest value.
 func spread(s *sample.Spread) string {
 	if s == nil {
 		return "-"

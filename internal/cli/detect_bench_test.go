@@ -1,14 +1,13 @@
 package cli
 
 import (
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/goshmem/goshmem/internal/lab/detectbench"
+	"github.com/goshmem/goshmem/internal/lab/measure"
 	"github.com/goshmem/goshmem/internal/lab/sample"
 )
 
@@ -53,16 +52,6 @@ func TestDetectBench(t *testing.T) {
 	drawn(t, picture)
 }
 
-// drawn checks that both pictures of a name exist.
-func drawn(t *testing.T, name string) {
-	t.Helper()
-	for _, ext := range []string{".svg", "-2.svg"} {
-		if st, err := os.Stat(name + ext); err != nil || st.Size() < 1000 {
-			t.Errorf("%s: %v, want a picture", name+ext, err)
-		}
-	}
-}
-
 // A PE that is stopped is reported as stopped, goes on, and is never reported as dead.
 func TestDetectBenchStop(t *testing.T) {
 	if testing.Short() {
@@ -83,7 +72,7 @@ func TestDetectBenchStop(t *testing.T) {
 
 func TestDetectTable(t *testing.T) {
 	s := &sample.Spread{Min: 0.0712, P50: 0.25, Max: 12.345}
-	text := string(detectTable(&detectbench.Report{Seed: 5, CPUs: 2, Load: [2]string{"1 2 3", "4 5 6"}, Cases: []*detectbench.Result{
+	text := string(detectTable(&detectbench.Report{Head: measure.Head{Seed: 5}, Machine: measure.Machine{CPUs: 2, Load: [2]string{"1 2 3", "4 5 6"}}, Cases: []*detectbench.Result{
 		{Case: "small", Tier: "bpf", PEs: 4, Samples: 10, First: s, Last: s, Stored: s, Called: s, False: 1},
 		{Case: "oom", Tier: "bpf", NotHere: "no groups"},
 	}}))
@@ -98,37 +87,24 @@ func TestDetectTable(t *testing.T) {
 }
 
 func TestDetectBenchRefuses(t *testing.T) {
-	for args, want := range map[string]string{
-		"detect-bench --samples 0":        "--samples: 0, want 1",
-		"detect-bench -n 1":               "-n: 1, want 2",
-		"detect-bench --cases small,fire": `--cases: "fire", want some of small, threads`,
-		"detect-bench --watchdog off":     `--watchdog: "off", want best, all or bpf`,
-		"detect-bench --size much":        "--size",
-		"detect-bench --size 0":           "--size",
-		"detect-bench --plot x.jpg":       `--plot: "x.jpg"`,
-		"detect-bench more":               `argument "more", want none`,
-	} {
-		status, out, said := execute(t, strings.Fields(args)...)
-		if status != 2 || out != "" || !strings.Contains(said, want) || !strings.Contains(said, "hint: ") {
-			t.Errorf("%s: status %d, want 2 and %q:\n%s", args, status, want, said)
-		}
-	}
+	refuses(t, "detect-bench", map[string]string{
+		"--samples 0":        "--samples: 0, want 1",
+		"-n 1":               "-n: 1, want 2",
+		"--cases small,fire": `--cases: "fire", want some of small, threads`,
+		"--watchdog off":     `--watchdog: "off", want best, all or bpf`,
+		"--size much":        "--size",
+		"--size 0":           "--size",
+		"--plot x.jpg":       `--plot: "x.jpg"`,
+		"more":               `argument "more", want none`,
+	})
 }
 
 // An interrupt ends the current job and the command.
 func TestDetectBenchInterrupted(t *testing.T) {
-	j := start(t, strings.Fields("detect-bench -n 2 --samples 100000 --cases small --watchdog pidfd")...)
-	for begun := false; !begun; begun = len(children(t, j.cmd.Process.Pid)) > 0 { // a job is running
-	}
-	check(t, j.cmd.Process.Signal(syscall.SIGINT))
-	j.expect(130, "detect-bench: ", "interrupted by signal 2 (SIGINT)")
+	interrupts(t, "detect-bench -n 2 --samples 100000 --cases small --watchdog pidfd")
 }
 
 // The program of its PEs is hidden from users.
 func TestDetectProgramIsHidden(t *testing.T) {
-	if slices.Contains(builtinNames(), detectPE) || builtins[detectPE] == nil {
-		t.Errorf("built-in programs %v, want %s among them, but hidden", builtinNames(), detectPE)
-	}
-	j := start(t, "-n", "1", detectPE)
-	j.expect(1, "this program is part of oshrun detect-bench")
+	hides(t, detectPE, "detect-bench")
 }

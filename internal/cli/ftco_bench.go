@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/lab/ftcobench"
 	"github.com/goshmem/goshmem/internal/lab/sample"
-	"github.com/goshmem/goshmem/internal/launch"
 )
 
 const ftcoBenchHelp = `Kill members of a team in a reduction, in real jobs, and say when the survivors
@@ -88,7 +88,7 @@ func newFTCOBench() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               "ftco-bench",
 		Short:             "Measure what failures cost collectives",
-		Long:              fmt.Sprintf(ftcoBenchHelp, ftcoFaults()),
+		Long:              fmt.Sprintf(ftcoBenchHelp, helpRows(ftcobench.AllFaults, func(f *ftcobench.Faults) (name, about string) { return f.Name, f.About })),
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -99,7 +99,7 @@ func newFTCOBench() *cobra.Command {
 				if err != nil {
 					return usagef("oshrun ftco-bench --doubles 1,64K", "--doubles: %q, want a number such as 1024 or 64K", size)
 				}
-				o.Doubles = append(o.Doubles, int(min(n, 1<<62))) // more than may be
+				o.Doubles = append(o.Doubles, int(min(n, 1<<62))) // Check refuses so many
 			}
 			return runFTCOBench(cmd, o, files, asJSON)
 		},
@@ -117,58 +117,25 @@ func newFTCOBench() *cobra.Command {
 	fs.Uint64Var(&o.Seed, "seed", 0, "seed of the order of jobs and of the times of deaths (default: a new one, which is printed)")
 	fs.StringSliceVar(&files, "plot", nil, "draw figure6 into `files` that end in .svg; table1 if that alone is measured")
 	addJSONFlag(cmd, &asJSON)
-	for name, words := range map[string][]string{"parts": ftcobench.PartNames(), "when": ftcobench.MomentNames(), "watchdog": tiers} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
-	}
-	for _, name := range []string{"nodes", "np", "doubles", "notice-delay"} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // the flag is there
-	}
+	completeFlags(cmd, map[string][]string{"parts": ftcobench.PartNames(), "when": ftcobench.MomentNames(), "watchdog": tiers})
+	completeNothing(cmd, "nodes", "np", "doubles", "notice-delay")
 	return cmd
 }
 
-// ftcoFaults are the lines of the help about faults.
-func ftcoFaults() string {
-	var b bytes.Buffer
-	var rows [][]string
-	for _, f := range ftcobench.AllFaults {
-		rows = append(rows, []string{"  " + f.Name, f.About})
-	}
-	tabulate(&b, rows)
-	return b.String()
-}
-
 func runFTCOBench(cmd *cobra.Command, o ftcobench.Options, files []string, asJSON bool) error {
-	const hint = "oshrun ftco-bench --help"
-	if err := o.Check(); err != nil {
-		return &usageError{err: err, hint: hint}
+	m := measurement[*ftcobench.Report]{
+		counts: "jobs", check: o.Check, asJSON: asJSON,
+		plots: []plotFlag[*ftcobench.Report]{{"--plot", files, (*ftcobench.Report).Picture}},
+		measure: func(ctx context.Context, progress func(done, all int)) (*ftcobench.Report, error) {
+			o.Progress = progress
+			return ftcobench.Measure(ctx, o)
+		},
+		table: ftcoTable, failures: (*ftcobench.Report).Failures,
 	}
-	if err := checkPlots("--plot", files); err != nil {
-		return &usageError{err: err, hint: hint}
-	}
-	ctx, stop := interruptible(cmd)
-	defer stop()
-	o.Progress = showProgress(cmd, "jobs")
-	r, err := ftcobench.Measure(ctx, o)
-	if err != nil {
-		return failed("ftco-bench", err)
-	}
-	if asJSON {
-		err = emitJSON(cmd, r)
-	} else {
-		err = emit(cmd, ftcoTable(r))
-	}
-	if err == nil && len(files) > 0 {
-		if err := drawPlots("--plot", r.Picture(), files); err != nil {
-			return &statusError{status: launch.StatusError, err: fmt.Errorf("ftco-bench: %w", err)}
-		}
-	}
-	if wrong := r.Failures(); err == nil && wrong != nil {
-		return &statusError{status: launch.StatusError, err: fmt.Errorf("ftco-bench: %w", wrong)}
-	}
-	return err
+	return m.run(cmd)
 }
 
-// ftcoTable is what people read.
+// ftcoTable returns the report as a table.
 func ftcoTable(r *ftcobench.Report) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "ms from the call to the result, the longest of the survivors: median (least to most)\nwatchdog %s, news held back for %g ms; seed %d, %d processors, load %s before, %s after\n",
@@ -207,7 +174,7 @@ func ftcoTable1(b *bytes.Buffer, r *ftcobench.Report) {
 	writeTitled(b, "Tolerant reduction of one double (Table 1)", rows)
 }
 
-// longestOf returns the times of a result; nil: there is none.
+// longestOf returns the longest times of a result, or nil if r is nil.
 func longestOf(r *ftcobench.Result) *sample.Spread {
 	if r == nil {
 		return nil
@@ -260,7 +227,7 @@ func writeTitled(b *bytes.Buffer, title string, rows [][]string) {
 	}
 }
 
-// ftcoSpread is a cell of times, of which some are seconds.
+// ftcoSpread is spread for times of which some are seconds: from 100 ms on they have one decimal.
 func ftcoSpread(s *sample.Spread) string {
 	if s == nil {
 		return "-"

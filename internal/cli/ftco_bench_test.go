@@ -2,9 +2,7 @@ package cli
 
 import (
 	"path/filepath"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"github.com/goshmem/goshmem/internal/lab/ftcobench"
@@ -139,48 +137,37 @@ func TestFTCOSpread(t *testing.T) {
 }
 
 func TestFTCOBenchRefuses(t *testing.T) {
-	for args, want := range map[string]string{
-		"ftco-bench --samples 0":                                     "--samples: 0, want 1",
-		"ftco-bench -n 1":                                            "-n: 1, want 2",
-		"ftco-bench --nodes 8 -n 4":                                  "-n: 4 PEs on 8 nodes",
-		"ftco-bench --parts all":                                     `--parts: "all", want some of table1, figure6`,
-		"ftco-bench --when never":                                    `--when: "never", want some of before, during`,
-		"ftco-bench --watchdog off":                                  `--watchdog: "off", want bpf`,
-		"ftco-bench --doubles many":                                  `--doubles: "many"`,
-		"ftco-bench --doubles 1T":                                    "--doubles: 1099511627776, want 1 to",
-		"ftco-bench --notice-delay 2h":                               "--notice-delay: 2h0m0s, want 0 to 1m0s",
-		"ftco-bench --plot x.jpg":                                    `--plot: "x.jpg"`,
-		"ftco-bench more":                                            `argument "more", want none`,
+	refuses(t, "ftco-bench", map[string]string{
+		"--samples 0":       "--samples: 0, want 1",
+		"-n 1":              "-n: 1, want 2",
+		"--nodes 8 -n 4":    "-n: 4 PEs on 8 nodes",
+		"--parts all":       `--parts: "all", want some of table1, figure6`,
+		"--when never":      `--when: "never", want some of before, during`,
+		"--watchdog off":    `--watchdog: "off", want bpf`,
+		"--doubles many":    `--doubles: "many"`,
+		"--doubles 1T":      "--doubles: 1099511627776, want 1 to",
+		"--notice-delay 2h": "--notice-delay: 2h0m0s, want 0 to 1m0s",
+		"--plot x.jpg":      `--plot: "x.jpg"`,
+		"more":              `argument "more", want none`,
+	})
+	refuses(t, "", map[string]string{
 		"--recover -n 2 --lab-notice-delay 2s true":                  "--lab-notice-delay: only jobs of oshrun ftco-bench have it",
 		"-n 2 --lab-notice-delay 2s ftco-pe":                         "--lab-notice-delay: only jobs of oshrun ftco-bench have it",
 		"--recover --lab-notice-delay 2s -n 1 ftco-pe : -n 1 true":   "--lab-notice-delay: only jobs of oshrun ftco-bench have it",
 		"--recover -n 2 --lab-notice-delay 2h ftco-pe":               "--lab-notice-delay: 2h0m0s, want 0 to 1m0s",
 		"--recover -n 2 --lab-notice-delay -1s ftco-pe":              "--lab-notice-delay: -1s, want 0 to 1m0s",
 		"--recover -n 2 --lab-notice-delay soon ftco-pe tolerant 10": "--lab-notice-delay",
-	} {
-		status, out, said := execute(t, strings.Fields(args)...)
-		if status != 2 || out != "" || !strings.Contains(said, want) || !strings.Contains(said, "hint: ") {
-			t.Errorf("%s: status %d, want 2 and %q:\n%s", args, status, want, said)
-		}
-	}
+	})
 }
 
 // An interrupt ends the current job and the command.
 func TestFTCOBenchInterrupted(t *testing.T) {
-	j := start(t, strings.Fields("ftco-bench -n 2 --samples 100000 --parts table1")...)
-	for begun := false; !begun; begun = len(children(t, j.cmd.Process.Pid)) > 0 { // a job is running
-	}
-	check(t, j.cmd.Process.Signal(syscall.SIGINT))
-	j.expect(130, "ftco-bench: ", "interrupted by signal 2 (SIGINT)")
+	interrupts(t, "ftco-bench -n 2 --samples 100000 --parts table1")
 }
 
 // The program of its PEs and the flag of its jobs are hidden from users.
 func TestFTCOProgramIsHidden(t *testing.T) {
-	if slices.Contains(builtinNames(), ftcoPE) || builtins[ftcoPE] == nil {
-		t.Errorf("built-in programs %v, want %s among them, but hidden", builtinNames(), ftcoPE)
-	}
-	j := start(t, "-n", "1", ftcoPE)
-	j.expect(1, "this program is part of oshrun ftco-bench")
+	hides(t, ftcoPE, "ftco-bench")
 	for _, args := range []string{"--help", "__complete --", "help mpirun"} {
 		text, err := say(t, strings.Fields(args)...)
 		if err != nil || strings.Contains(text, newsDelayFlag) {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -65,40 +66,30 @@ func newNoise() *cobra.Command {
 	fs.Uint64Var(&o.Seed, "seed", 0, "seed of the order in pairs (default: a new one, which is printed)")
 	fs.StringSliceVar(&files, "plot", nil, "draw the overhead over the band into `files` that end in .svg")
 	addJSONFlag(cmd, &asJSON)
-	_ = cmd.RegisterFlagCompletionFunc("watchdog", cobra.FixedCompletions(tiers, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	completeFlags(cmd, map[string][]string{"watchdog": tiers})
 	return cmd
 }
 
 func runNoise(cmd *cobra.Command, o noise.Options, files []string, asJSON bool) error {
-	const hint = "oshrun noise --help"
-	if err := o.Check(); err != nil {
-		return &usageError{err: err, hint: hint}
+	m := measurement[*noise.Report]{
+		counts: "pairs of runs", check: o.Check, asJSON: asJSON,
+		plots: []plotFlag[*noise.Report]{{"--plot", files, (*noise.Report).Picture}},
+		measure: func(ctx context.Context, progress func(done, all int)) (*noise.Report, error) {
+			o.Progress = progress
+			return noise.Measure(ctx, o)
+		},
+		table: noiseTable,
+		failures: func(r *noise.Report) error {
+			if r.Control != nil && !r.Control.Found {
+				return &statusError{status: launch.StatusError} // the verdict says why
+			}
+			return nil
+		},
 	}
-	if err := checkPlots("--plot", files); err != nil {
-		return &usageError{err: err, hint: hint}
-	}
-	ctx, stop := interruptible(cmd)
-	defer stop()
-	o.Progress = showProgress(cmd, "pairs of runs")
-	r, err := noise.Measure(ctx, o)
-	if err != nil {
-		return failed("noise", err)
-	}
-	if err := drawPlots("--plot", r.Picture(), files); err != nil {
-		return &statusError{status: launch.StatusError, err: fmt.Errorf("noise: %w", err)}
-	}
-	if asJSON {
-		err = emitJSON(cmd, r)
-	} else {
-		err = emit(cmd, noiseTable(r))
-	}
-	if err == nil && r.Control != nil && !r.Control.Found {
-		return &statusError{status: launch.StatusError} // the verdict says why
-	}
-	return err
+	return m.run(cmd)
 }
 
-// noiseTable is what people read.
+// noiseTable returns the report as a table.
 func noiseTable(r *noise.Report) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s, %d PEs, watchdog %s, %d pairs of runs after %d, seed %d; %d processors, load %s before, %s after\n",
@@ -118,10 +109,10 @@ func noiseTable(r *noise.Report) []byte {
 	return b.Bytes()
 }
 
-// side is a mean with its deviation.
+// side returns a cell of a table: the mean and the deviation.
 func side(s *noise.Side) string { return fmt.Sprintf("%.4g ± %.2g", s.Mean, s.Deviation) }
 
-// effect is what a row says of detection.
+// effect returns the cells that say what detection costs.
 func effect(row *noise.Row) []string {
 	return []string{
 		fmt.Sprintf("%+.2f", row.Overhead), fmt.Sprintf("±%.2f", row.Band),

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,19 +10,6 @@ import (
 
 	"github.com/goshmem/goshmem/internal/lab/noise"
 )
-
-// experimentJSON runs a measuring command in a separate process and decodes its JSON.
-func experimentJSON[T any](t *testing.T, status int, args ...string) (v T) {
-	t.Helper()
-	j := start(t, args...)
-	j.expect(status)
-	dec := json.NewDecoder(&j.stdout)
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&v); err != nil {
-		t.Fatalf("%q printed no JSON of this form: %v; stderr:\n%s", args, err, &j.stderr)
-	}
-	return v
-}
 
 // Each real program is measured by its own figures.
 func TestNoise(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
@@ -52,6 +53,19 @@ func execute(t *testing.T, args ...string) (status int, out, said string) {
 	defer null.Close()
 	status = Execute(args, null, &stdout, &stderr)
 	return status, stdout.String(), stderr.String()
+}
+
+// refuses checks that a command with each of the arguments is refused before anything runs: with exit status 2, the text
+// and a hint.
+func refuses(t *testing.T, command string, texts map[string]string) {
+	t.Helper()
+	for args, want := range texts {
+		args = command + " " + args
+		status, out, said := execute(t, strings.Fields(args)...)
+		if status != launch.StatusUsage || out != "" || !strings.Contains(said, want) || !strings.Contains(said, "hint: ") {
+			t.Errorf("%s: status %d, want %d and %q:\n%s%s", args, status, launch.StatusUsage, want, said, out)
+		}
+	}
 }
 
 // Each mistake in the command line has its status, and an error with the value, what is wanted, and a hint.

@@ -44,16 +44,16 @@ type experiment[R any] struct {
 	name, short, long string
 
 	flags func(fs *pflag.FlagSet)
-	words map[string][]string // what flags in words may be
+	words map[string][]string // values of the flags that take words
 	table func(R) []byte
 
-	// What all experiments have, with the defaults in them.
+	// The options of all experiments. They hold the defaults.
 	latency, overhead, runs, parallel *int
 	seed                              *uint64
 }
 
-// command is the command, which run makes the report of. Wrong options are the user's
-// mistake, a simulation that comes to no end is not.
+// command returns the command. run makes its report. An error of run is a usage error if
+// it is logp.ErrOptions; otherwise the simulation has failed.
 func (e experiment[R]) command(run func(cmd *cobra.Command) (R, error)) *cobra.Command {
 	hint := "oshrun sim " + e.name + " --help"
 	var asJSON bool
@@ -89,9 +89,7 @@ func (e experiment[R]) command(run func(cmd *cobra.Command) (R, error)) *cobra.C
 	*e.parallel = runtime.NumCPU()
 	fs.IntVar(e.parallel, "parallel", *e.parallel, "runs at a time; changes no result")
 	addJSONFlag(cmd, &asJSON)
-	for name, words := range e.words {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)) // the flags are there
-	}
+	completeFlags(cmd, e.words)
 	return cmd
 }
 
@@ -103,7 +101,7 @@ func noSimArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// decimals are the cells of figures: whole numbers have no decimals.
+// decimals returns the cells of figures. Whole numbers have no decimals.
 func decimals(figures ...float64) (cells []string) {
 	for _, x := range figures {
 		digits := 3

@@ -60,7 +60,7 @@ func newSimAgree() *cobra.Command {
 	}.command(func(*cobra.Command) (*agree.Report, error) { return agree.Run(o) })
 }
 
-// simAgreeTable is what people read.
+// simAgreeTable returns the report as a table.
 func simAgreeTable(r *agree.Report) []byte {
 	o := r.Options
 	var b bytes.Buffer

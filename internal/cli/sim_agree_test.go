@@ -35,30 +35,30 @@ func TestSimAgree(t *testing.T) {
 }
 
 func TestSimAgreeRefuses(t *testing.T) {
-	refuses(t, "agree", []refusal{
-		{"--nodes 0", `--nodes: "0", want 1 to`},
-		{"--algorithm paxos", `--algorithm: "paxos", want linear, log, early, allreduce`},
-		{"--radix 1", "--radix"},
-		{"--nodes 8 --failures 8", `--failures: "8", want 0 to 7`},
-		{"--nodes 8 --failures 5 --who leaves", `--failures: "5", want 0 to 4 with --who leaves`},
-		{"--who me", "--who"},
-		{"--when after", "--when"},
-		{"--algorithm early --promote", "--promote"},
-		{"--durable", "--durable"},
-		{"--runs 0", "--runs"},
-		{"--latency 10 --overhead 3", "a multiple of the overhead"},
-		{"--parallel 0", "--parallel"},
-		{"extra", `argument "extra", want none`},
-		{"--failed 5", "oshrun: sim agree: unknown option --failed, did you mean --failures?\nhint: oshrun sim agree --help"},
-		{"--nodse=5", "unknown option --nodse, did you mean --nodes?"},
-		{"--zzzzzz", "oshrun: sim agree: unknown option --zzzzzz\nhint: oshrun sim agree --help"},
-		{"-x", "oshrun: sim agree: unknown option -x\nhint: oshrun sim agree --help"},
-		{"--nodes many", "--nodes: \"many\""},
-		{"--nodes many", "hint: oshrun sim agree --help"},
-		{"--promote log", "sim agree: argument \"log\", want none\nhint: oshrun sim agree --help"},
+	refuses(t, "sim agree", map[string]string{
+		"--nodes 0":                           `--nodes: "0", want 1 to`,
+		"--algorithm paxos":                   `--algorithm: "paxos", want linear, log, early, allreduce`,
+		"--radix 1":                           "--radix",
+		"--nodes 8 --failures 8":              `--failures: "8", want 0 to 7`,
+		"--nodes 8 --failures 5 --who leaves": `--failures: "5", want 0 to 4 with --who leaves`,
+		"--who me":                            "--who",
+		"--when after":                        "--when",
+		"--algorithm early --promote":         "--promote",
+		"--durable":                           "--durable",
+		"--runs 0":                            "--runs",
+		"--latency 10 --overhead 3":           "a multiple of the overhead",
+		"--parallel 0":                        "--parallel",
+		"extra":                               `argument "extra", want none`,
+		"--failed 5":                          "oshrun: sim agree: unknown option --failed, did you mean --failures?\nhint: oshrun sim agree --help",
+		"--nodse=5":                           "unknown option --nodse, did you mean --nodes?",
+		"--zzzzzz":                            "oshrun: sim agree: unknown option --zzzzzz\nhint: oshrun sim agree --help",
+		"-x":                                  "oshrun: sim agree: unknown option -x\nhint: oshrun sim agree --help",
+		"--nodes many":                        "--nodes: \"many\"",
+		"--promote log":                       "sim agree: argument \"log\", want none\nhint: oshrun sim agree --help",
 	})
-	refuses(t, "explore", []refusal{
-		{"--exhaust 3", "unknown option --exhaust, did you mean --exhaustive?\nhint: oshrun sim explore --help"},
-		{"5", "sim explore: argument \"5\", want none\nhint: oshrun sim explore --help"},
+	refuses(t, "sim agree", map[string]string{"--nodes many": "hint: oshrun sim agree --help"})
+	refuses(t, "sim explore", map[string]string{
+		"--exhaust 3": "unknown option --exhaust, did you mean --exhaustive?\nhint: oshrun sim explore --help",
+		"5":           "sim explore: argument \"5\", want none\nhint: oshrun sim explore --help",
 	})
 }

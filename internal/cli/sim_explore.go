@@ -99,7 +99,7 @@ func newSimExplore() *cobra.Command {
 	fs.IntVar(&f.schedules, "schedules", 100000, "number of random schedules, each with a seed of its own")
 	fs.Uint64Var(&f.seed, "seed", 1, "seed of the first schedule; without --schedules the only one, whose trace is printed")
 	fs.BoolVar(&f.json, "json", false, "print JSON")
-	_ = cmd.RegisterFlagCompletionFunc("protocol", cobra.FixedCompletions(protocolNames(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	completeFlags(cmd, map[string][]string{"protocol": protocolNames()})
 	return cmd
 }
 

@@ -75,7 +75,7 @@ func newSimFigures() *cobra.Command {
 	fs.StringVar(&o.Only, "only", "", "draw one figure: "+strings.Join(figures.Names(), ", "))
 	fs.IntVar(&o.Parallel, "parallel", o.Parallel, "experiments at a time; changes no result")
 	addJSONFlag(cmd, &asJSON)
-	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(figures.Names(), cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+	completeFlags(cmd, map[string][]string{"only": figures.Names()})
 	return cmd
 }
 

@@ -72,8 +72,8 @@ func newSimFTCO() *cobra.Command {
 	})
 }
 
-// runSimFTCO makes an experiment and, with a file, draws how the latency is
-// distributed.
+// runSimFTCO makes an experiment. If there is a file, it draws the distribution of
+// the latency into it.
 func runSimFTCO(o ftco.Options, file string) (*ftco.Report, error) {
 	if file != "" && !plot.Knows(file) {
 		return nil, logp.BadOption("plot", file, "a name that ends in .svg")
@@ -95,7 +95,7 @@ func runSimFTCO(o ftco.Options, file string) (*ftco.Report, error) {
 	return ftco.Summary(results, o), nil
 }
 
-// simFTCOTable is what people read.
+// simFTCOTable returns the report as a table.
 func simFTCOTable(r *ftco.Report) []byte {
 	o := r.Options
 	var b bytes.Buffer

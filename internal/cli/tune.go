@@ -93,9 +93,7 @@ func newTune() *cobra.Command {
 	fs.BoolVar(&dry, "dry-run", false, "store nothing")
 	addJSONFlag(cmd, &asJSON)
 	fs.Lookup("data-interface").Hidden = true // PEs use it, and there are none
-	for _, name := range []string{"host", "nodes"} {
-		_ = cmd.RegisterFlagCompletionFunc(name, cobra.NoFileCompletions) // the flags are there
-	}
+	completeNothing(cmd, "host", "nodes")
 	return cmd
 }
 

@@ -46,19 +46,13 @@ func (f *watchdogFlags) register(fs *pflag.FlagSet) {
 // completeValues says what completes the values of a job's flags. The value of any other flag
 // is completed as a file.
 func completeValues(cmd *cobra.Command) {
-	complete := func(name string, by cobra.CompletionFunc) {
-		_ = cmd.RegisterFlagCompletionFunc(name, by) // the flags are there
-	}
-	for name, words := range map[string][]string{
+	completeFlags(cmd, map[string][]string{
 		"watchdog": watchdogWords, "bind-to": plan.BindWords(), "map-by": plan.MapByWords(), "stdin": {"0", "all", "none"}, "env": envWords,
-	} {
-		complete(name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+	})
+	for name, words := range map[string][]string{"display": displayWords, "output": {"tag", "timestamp", "merge", "raw", "dir="}} {
+		_ = cmd.RegisterFlagCompletionFunc(name, completeList(words)) // the flags are there
 	}
-	complete("display", completeList(displayWords))
-	complete("output", completeList([]string{"tag", "timestamp", "merge", "raw", "dir="}))
-	for _, name := range []string{"np", "x", "timeout", "hang-timeout", "heap-size", "cpu-set", "debug", "host", "nodes", "per-node", "coll-radix"} {
-		complete(name, cobra.NoFileCompletions)
-	}
+	completeNothing(cmd, "np", "x", "timeout", "hang-timeout", "heap-size", "cpu-set", "debug", "host", "nodes", "per-node", "coll-radix")
 	for _, name := range []string{"wdir", "pprof"} {
 		_ = cmd.MarkFlagDirname(name)
 	}

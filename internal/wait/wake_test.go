@@ -340,95 +340,68 @@ func TestDrainOrders(t *testing.T) {
 	}
 }
 
-// The same between a writer, which stores and reads the bell without a fence, and a waiter, which
-// arms the bell and reads the data.
+// testBellOrders is the same between a writer, which stores a word and reads the bell, and a waiter, which arms the bell
+// and reads the word. If the writer sees no bell and the waiter not the word, a wake-up would be lost. prepare gets the
+// waiter of each cell before the test.
+func testBellOrders(t *testing.T, prepare func(*Waiter), write func(s *side, v uint64) (bell uint32), armAndRead func(*Waiter, *side) uint64) {
+	t.Helper()
+	mem := (*[cells]side)(mapShared(t))
+	var waiters [cells]*Waiter
+	for i := range waiters {
+		waiters[i] = newSleepyWaiter(&mem[i].bell)
+		prepare(waiters[i])
+	}
+	var bell [cells]uint32
+	var saw [cells]uint64
+	n := runLitmus([2]func(int, uint64){
+		func(i int, b uint64) { bell[i] = write(&mem[i], b) },
+		func(i int, _ uint64) { saw[i] = armAndRead(waiters[i], &mem[i]) },
+	}, func(i int, b uint64) bool {
+		lost := bell[i] == 0 && saw[i] < b
+		mem[i].bell.Sleeping = 0
+		return lost
+	})
+	if n > 0 {
+		t.Errorf("in %d of %d cells the writer did not see the bell nor the waiter the word", n, cells*batches)
+	}
+}
+
+// A put stores and reads the bell without a fence. The waiter's membarrier orders these two.
 func TestArmOrders(t *testing.T) {
-	mem := (*[cells]side)(mapShared(t))
-	var waiters [cells]*Waiter
-	for i := range waiters {
-		waiters[i] = newSleepyWaiter(&mem[i].bell)
+	needMembarrier := func(w *Waiter) {
+		if !w.barrier {
+			t.Skip("no membarrier here")
+		}
 	}
-	if !waiters[0].barrier {
-		t.Skip("no membarrier here")
-	}
-	var rang [cells]uint32
-	var saw [cells]uint64
-	n := runLitmus([2]func(int, uint64){
-		func(i int, b uint64) {
-			store(unsafe.Pointer(&mem[i].word), b)
-			rang[i] = atomic.LoadUint32(&mem[i].bell.Sleeping)
-		},
-		func(i int, _ uint64) {
-			waiters[i].armBell(false)
-			saw[i] = load(unsafe.Pointer(&mem[i].word))
-		},
-	}, func(i int, b uint64) bool {
-		lost := rang[i] == 0 && saw[i] < b
-		mem[i].bell.Sleeping = 0
-		return lost
+	testBellOrders(t, needMembarrier, func(s *side, v uint64) uint32 {
+		store(unsafe.Pointer(&s.word), v)
+		return atomic.LoadUint32(&s.bell.Sleeping)
+	}, func(w *Waiter, s *side) uint64 {
+		w.armBell(false)
+		return load(unsafe.Pointer(&s.word))
 	})
-	if n > 0 {
-		t.Errorf("in %d of %d cells the writer did not see the bell nor the waiter the data", n, cells*batches)
-	}
 }
 
-// The same between a writer with sequentially consistent accesses, such as the agent, and a waiter that does without membarrier
-// for it.
+// The agent writes with sequentially consistent accesses. The waiter does without membarrier for it.
 func TestFencedOrders(t *testing.T) {
-	mem := (*[cells]side)(mapShared(t))
-	var waiters [cells]*Waiter
-	for i := range waiters {
-		waiters[i] = newSleepyWaiter(&mem[i].bell)
-	}
-	var rang [cells]uint32
-	var saw [cells]uint64
-	n := runLitmus([2]func(int, uint64){
-		func(i int, b uint64) {
-			atomic.StoreUint64(&mem[i].word, b)
-			rang[i] = atomic.LoadUint32(&mem[i].bell.Sleeping)
-		},
-		func(i int, _ uint64) {
-			waiters[i].armBell(true)
-			saw[i] = atomic.LoadUint64(&mem[i].word)
-		},
-	}, func(i int, b uint64) bool {
-		lost := rang[i] == 0 && saw[i] < b
-		mem[i].bell.Sleeping = 0
-		return lost
+	testBellOrders(t, func(*Waiter) {}, func(s *side, v uint64) uint32 {
+		atomic.StoreUint64(&s.word, v)
+		return atomic.LoadUint32(&s.bell.Sleeping)
+	}, func(w *Waiter, s *side) uint64 {
+		w.armBell(true)
+		return atomic.LoadUint64(&s.word)
 	})
-	if n > 0 {
-		t.Errorf("in %d of %d cells the writer did not see the bell nor the waiter the data", n, cells*batches)
-	}
 }
 
-// The same between the step, which stores an epoch and reads the bell with locked instructions,
-// and a waiter without membarrier.
+// The step stores an epoch and reads the bell with locked instructions. The waiter has no membarrier.
 func TestRouseOrders(t *testing.T) {
-	mem := (*[cells]side)(mapShared(t))
-	var waiters [cells]*Waiter
-	for i := range waiters {
-		waiters[i] = newSleepyWaiter(&mem[i].bell)
-		waiters[i].barrier = false
-	}
-	var rang [cells]uint32
-	var saw [cells]uint64
-	n := runLitmus([2]func(int, uint64){
-		func(i int, b uint64) {
-			atomic.SwapUint64(&mem[i].word, b)                                       // like failure.Page
-			rang[i] = atomic.AddUint32(&mem[i].bell.Sleeping, 0) & layout.BellAsleep // like ring
-		},
-		func(i int, _ uint64) {
-			waiters[i].armBell(false)
-			saw[i] = atomic.LoadUint64(&mem[i].word)
-		},
-	}, func(i int, b uint64) bool {
-		lost := rang[i] == 0 && saw[i] < b
-		mem[i].bell.Sleeping = 0
-		return lost
+	testBellOrders(t, func(w *Waiter) { w.barrier = false }, func(s *side, v uint64) uint32 {
+		atomic.SwapUint64(&s.word, v)                                    // as failure.Page does
+		return atomic.AddUint32(&s.bell.Sleeping, 0) & layout.BellAsleep // as rma.Rouse does
+	}, func(w *Waiter, s *side) uint64 {
+		w.armBell(false)
+		return atomic.LoadUint64(&s.word)
 	})
-	if n > 0 {
-		t.Errorf("in %d of %d cells the step did not see the bell nor the waiter the epoch", n, cells*batches)
-	}
 }
 
 // A waiter that succeeds before it sleeps clears the bell that it had set: otherwise the next put

@@ -9,23 +9,18 @@ const largest = 1 << 17
 
 // together measures collectives among all PEs. A batch ends with a barrier, so that the time includes the work of
 // every PE.
-func (m *meter) together() (err error) {
-	w, all := m.w, m.w.Team()
-	m.pes = w.NPEs()
-	if m.word, err = shmem.Calloc[int64](w, 2); err != nil {
-		return err
-	}
-	dst, src, err := m.objects()
+func (m *meter) together() error {
+	dst, src, err := m.startTogether()
 	if err != nil {
 		return err
 	}
 	if err := m.warmUp(warmUpTime); err != nil {
 		return err
 	}
-	if err := m.all("barrier", 0, repeat(w.Barrier)); err != nil {
+	if err := m.all("barrier", 0, repeat(m.w.Barrier)); err != nil {
 		return err
 	}
-	for _, row := range collectives(all, dst, src) {
+	for _, row := range collectives(m.w.Team(), dst, src) {
 		for _, n := range row.n {
 			if err := m.all(row.name, 8*n, m.withBarrier(func() error { return row.op(n) })); err != nil {
 				return err
@@ -33,6 +28,16 @@ func (m *meter) together() (err error) {
 		}
 	}
 	return m.handOver()
+}
+
+// startTogether prepares rows of all PEs together: it names the rows by their number, and makes the words for agree and the
+// objects of collectives.
+func (m *meter) startTogether() (dst, src shmem.Sym[int64], err error) {
+	m.pes = m.w.NPEs()
+	if m.word, err = shmem.Calloc[int64](m.w, 2); err != nil {
+		return dst, src, err
+	}
+	return m.objects()
 }
 
 // objects returns the destination and the source of collectives.

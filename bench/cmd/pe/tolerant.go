@@ -12,25 +12,10 @@ import (
 // tolerant measures collectives on a tolerant team beside the same collectives on a strict team, and agreements
 // beside reductions of one element. Both teams have all PEs of one job and alternate batch by batch, because two
 // jobs would differ by more than the two teams.
-func (m *meter) tolerant() (err error) {
-	m.pes = m.w.NPEs()
-	if m.word, err = shmem.Calloc[int64](m.w, 2); err != nil {
-		return err
-	}
-	dst, src, err := m.objects()
-	if err != nil {
-		return err
-	}
-	var teams [2]*shmem.Team
-	for i, mode := range []shmem.Mode{shmem.ModeTolerant, shmem.ModeStrict} {
-		if teams[i], err = m.w.Team().SplitStrided(0, 1, m.pes, &shmem.TeamConfig{Mode: mode}); err != nil {
-			return err
-		}
-	}
-	if err := m.warmUp(warmUpTime); err != nil {
-		return err
-	}
-	tolerant, strict := teams[0], teams[1]
+func (m *meter) tolerant() error { return m.onBothTeams(m.tolerantRows) }
+
+// tolerantRows measures the rows of tolerant.
+func (m *meter) tolerantRows(tolerant, strict *shmem.Team, dst, src shmem.Sym[int64]) error {
 	if err := m.beside("ft_barrier", 0, bench.Strict, m.barrierOn(tolerant), m.barrierOn(strict)); err != nil {
 		return err
 	}
@@ -52,8 +37,28 @@ func (m *meter) tolerant() (err error) {
 		return err
 	})
 	reduce := m.withBarrier(func() error { return other[0].op(1) })
-	err = m.beside("agree", 0, bench.Allreduce, agree, reduce)
-	return errors.Join(err, tolerant.Destroy(), strict.Destroy())
+	return m.beside("agree", 0, bench.Allreduce, agree, reduce)
+}
+
+// onBothTeams runs body with a tolerant and a strict team, each of all PEs, and with the objects of collectives.
+func (m *meter) onBothTeams(body func(tolerant, strict *shmem.Team, dst, src shmem.Sym[int64]) error) error {
+	dst, src, err := m.startTogether()
+	if err != nil {
+		return err
+	}
+	var teams [2]*shmem.Team
+	for i, mode := range []shmem.Mode{shmem.ModeTolerant, shmem.ModeStrict} {
+		if teams[i], err = m.w.Team().SplitStrided(0, 1, m.pes, &shmem.TeamConfig{Mode: mode}); err != nil {
+			return err
+		}
+	}
+	if err := m.warmUp(warmUpTime); err != nil {
+		return err
+	}
+	if err := body(teams[0], teams[1], dst, src); err != nil {
+		return err
+	}
+	return errors.Join(teams[0].Destroy(), teams[1].Destroy())
 }
 
 // barrierOn returns a barrier of a team.

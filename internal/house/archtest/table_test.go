@@ -160,7 +160,7 @@ var table = []group{
 	{
 		layer:    "lab",
 		note:     "experiments behind commands of oshrun",
-		packages: []string{"internal/lab/noise", "internal/lab/detectbench", "internal/lab/agreebench", "internal/lab/ftcobench", "internal/lab/figures", "internal/lab/plot", "internal/lab/rerun"},
+		packages: []string{"internal/lab/noise", "internal/lab/detectbench", "internal/lab/agreebench", "internal/lab/ftcobench", "internal/lab/figures", "internal/lab/plot", "internal/lab/rerun", "internal/lab/measure", "internal/lab/labtest"},
 		may:      []string{"./..."},
 		never:    []string{"internal/cli", "cmd/..."},
 	},
@@ -172,6 +172,7 @@ var table = []group{
 	{layer: "house", packages: []string{"internal/house/coverage/gen"}, may: []string{"internal/house/coverage"}},
 	{layer: "house", packages: []string{"internal/house/coverage/mutants"}, may: []string{"internal/house/coverage", "internal/weave"}},
 	{layer: "house", packages: []string{"internal/weave"}},
+	{layer: "house", packages: []string{"internal/weave/mutanttest"}, may: []string{"internal/weave"}},
 	{layer: "house", packages: []string{"internal/house/archtest", "internal/house/hosted"}},
 	{layer: "house", packages: []string{"internal/house/testenv"}, may: []string{"internal/envvar", "internal/xunix"}},
 	{layer: "house", packages: []string{"internal/house/exampletest"}, may: []string{"internal/cli"}},

@@ -4,10 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 
-	"github.com/goshmem/goshmem/internal/lab/rerun"
+	"github.com/goshmem/goshmem/internal/lab/measure"
 )
 
 // Options are the options of a measurement.
@@ -42,30 +41,22 @@ func Defaults() Options {
 
 // Check checks the options.
 func (o *Options) Check() error {
-	for _, n := range o.Sizes {
-		if n < 2 || n > maxPEs {
-			return fmt.Errorf("--sizes: %d, want 2 to %d PEs", n, maxPEs)
-		}
-	}
-	for _, d := range o.Dead {
-		if d < 0 || d > maxPEs/2 {
-			return fmt.Errorf("--dead: %d, want 0 to %d PEs: half of them at most", d, maxPEs/2)
-		}
-	}
-	switch {
-	case o.Jobs < 1 || o.Jobs > maxJobs:
-		return fmt.Errorf("--jobs: %d, want 1 to %d jobs of each kind", o.Jobs, maxJobs)
-	case o.Samples < 1 || o.Samples > maxSamples:
-		return fmt.Errorf("--samples: %d, want 1 to %d batches", o.Samples, maxSamples)
-	case o.Calls < 1 || o.Calls > maxCalls:
-		return fmt.Errorf("--calls: %d, want 1 to %d agreements in a batch", o.Calls, maxCalls)
-	case len(o.Algorithms) == 0:
-		return fmt.Errorf("--algorithms: none, want some of %v", Algorithms)
-	}
-	if err := checkWords("--who", []string{o.Who}, Victims); err != nil {
+	if err := measure.FirstError(
+		measure.CheckNumbers("--sizes", o.Sizes, 2, maxPEs, "PEs"),
+		measure.CheckNumbers("--dead", o.Dead, 0, maxPEs/2, "PEs: half of them at most"),
+		measure.CheckNumber("--jobs", o.Jobs, 1, maxJobs, "jobs of each kind"),
+		measure.CheckNumber("--samples", o.Samples, 1, maxSamples, "batches"),
+		measure.CheckNumber("--calls", o.Calls, 1, maxCalls, "agreements in a batch"),
+	); err != nil {
 		return err
 	}
-	if err := checkWords("--algorithms", o.Algorithms, Algorithms); err != nil {
+	if len(o.Algorithms) == 0 {
+		return fmt.Errorf("--algorithms: none, want some of %v", Algorithms)
+	}
+	if err := measure.FirstError(
+		measure.CheckWords("--who", []string{o.Who}, Victims),
+		measure.CheckWords("--algorithms", o.Algorithms, Algorithms),
+	); err != nil {
 		return err
 	}
 	if len(o.cells()) == 0 {
@@ -115,42 +106,36 @@ type runner func(ctx context.Context, c cell, p plan) (survivors, error)
 
 func (o *Options) measure(ctx context.Context, run runner) (*Report, error) {
 	r := &Report{
-		Program: programName, Version: reportVersion, Seed: o.Seed, Who: o.Who, Jobs: o.Jobs, Samples: o.Samples, Calls: o.Calls,
-		CPUs: runtime.NumCPU(), Load: [2]string{rerun.Load()},
+		Head: measure.Head{Program: programName, Version: reportVersion, Seed: o.Seed},
+		Who:  o.Who, Jobs: o.Jobs, Samples: o.Samples, Calls: o.Calls, Machine: measure.MachineBefore(),
 	}
 	cells := o.cells()
-	all := o.Jobs * len(cells)
 	results := make([][]*Result, len(cells))
 	for i, c := range cells {
 		results[i] = newResults(c, o.plan(c))
 	}
-	// In random order, a change of the machine during the measurement affects all cells alike.
-	for done, i := range rand.New(rand.NewPCG(o.Seed, 0)).Perm(all) {
-		o.progress(done, all)
-		c := cells[i%len(cells)]
-		p := o.plan(c)
-		s, err := run(ctx, c, p)
-		if cause := context.Cause(ctx); cause != nil {
-			return nil, fmt.Errorf("after %d of %d jobs: %w", done, all, cause)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%d PEs, %d of them dead: %w", c.pes, c.dead, err)
-		}
-		for v, res := range results[i%len(cells)] {
-			res.add(&p, s, v)
-		}
+	jobs := measure.Jobs{
+		N: o.Jobs * len(cells), What: "jobs", Rand: rand.New(rand.NewPCG(o.Seed, 0)), Progress: o.Progress,
+		Run: func(number int) error {
+			i := number % len(cells)
+			p := o.plan(cells[i])
+			s, err := run(ctx, cells[i], p)
+			if err != nil {
+				return fmt.Errorf("%d PEs, %d of them dead: %w", cells[i].pes, cells[i].dead, err)
+			}
+			for v, res := range results[i] {
+				res.add(&p, s, v)
+			}
+			return nil
+		},
 	}
-	o.progress(all, all)
+	if err := jobs.RunAll(ctx); err != nil {
+		return nil, err
+	}
 	for _, cell := range results {
 		fillSpreads(cell)
 	}
 	r.Results = slices.Concat(results...)
-	r.Load[1] = rerun.Load()
+	r.NoteAfter()
 	return r, nil
-}
-
-func (o *Options) progress(done, all int) {
-	if o.Progress != nil {
-		o.Progress(done, all)
-	}
 }

@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goshmem/goshmem/internal/lab/labtest"
 )
 
 func options() Options {
@@ -22,30 +22,21 @@ func options() Options {
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	for _, good := range []Options{options(), Defaults()} {
-		if err := good.Check(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for want, change := range map[string]func(o *Options){
+	labtest.CheckRefuses(t, Defaults, (*Options).Check, nil)
+	labtest.CheckRefuses(t, options, (*Options).Check, map[string]func(o *Options){
 		"--sizes: 1, want 2 to 256":                func(o *Options) { o.Sizes = []int{4, 1} },
 		"--sizes: 257":                             func(o *Options) { o.Sizes = []int{257} },
 		"--dead: -1, want 0 to 128":                func(o *Options) { o.Dead = []int{-1} },
 		"--dead: [9] is more than half":            func(o *Options) { o.Dead = []int{9} },
-		"--dead: [] is more":                       func(o *Options) { o.Dead = nil },
+		"--dead: nothing, want 0 to 128":           func(o *Options) { o.Dead = nil },
+		"--sizes: nothing, want 2 to 256":          func(o *Options) { o.Sizes = nil },
 		"--jobs: 0, want 1 to":                     func(o *Options) { o.Jobs = 0 },
 		"--samples: 0, want 1 to":                  func(o *Options) { o.Samples = 0 },
 		"--calls: 0, want 1 to":                    func(o *Options) { o.Calls = 0 },
 		`--who: "all", want some of inner, random`: func(o *Options) { o.Who = "all" },
 		"--algorithms: none":                       func(o *Options) { o.Algorithms = nil },
 		`--algorithms: "paxos", want some of all`:  func(o *Options) { o.Algorithms = []string{Log, "paxos"} },
-	} {
-		o := options()
-		change(&o)
-		if err := o.Check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-	}
+	})
 }
 
 // TestPlan: cells come once, the victims are those that the options say, and all variants have a turn in each round.
@@ -247,18 +238,11 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
+	labtest.HasJSON(
+		t, r,
 		`"who":"inner"`, `"jobs":2`, `"samples":3`, `"calls":10`, `"pes":4,"dead":2,"victims":[1,2],"algorithm":"log","rebalanced":true,"samples":6`,
 		`"coordinator_us":{"min":`, `"all_us":{"min":`, `"times_allreduce":2.5`, `"wrong":0,"differed":0}`,
-	} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("JSON lacks %s: %s", want, text)
-		}
-	}
+	)
 	f := r.Picture()
 	if len(f.Series) != 4 || f.Series[2].Name != "two-phase commit, log" || !slices.Equal(f.Series[2].X, []float64{2, 4}) {
 		t.Errorf("series %+v, want 4 algorithms with 2 and 4 PEs", f.Series)
@@ -267,23 +251,14 @@ func TestReport(t *testing.T) {
 	if len(g.Series) != 6+2 || !slices.Equal(g.Names, []string{"1", "2"}) || g.Series[5].Name != "early-returning, rebalanced" || g.Series[5].Y[1] != 2.5 {
 		t.Errorf("names %v, series %+v, want 6 variants with 1 and 2 of 4 PEs dead", g.Names, g.Series)
 	}
-	for name, f := range map[string]interface{ Write(name string) error }{"sizes.svg": f, "dead.svg": g} {
-		file := filepath.Join(t.TempDir(), name)
-		if err := f.Write(file); err != nil {
-			t.Fatal(err)
-		}
-		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), "early-returning") {
-			t.Errorf("%s: %v, want a picture with all series", name, err)
-		}
-	}
+	labtest.Draws(t, f, "early-returning")
+	labtest.Draws(t, g, "early-returning")
 }
 
 func TestMainRefuses(t *testing.T) {
 	t.Parallel()
-	for _, args := range [][]string{nil, {"{}", "{}"}, {"log"}, {`{"variants":[{"algorithm":"paxos"}]}`}} {
-		var out, errs strings.Builder
-		if status := Main(args, &out, &errs); status != exitError || out.Len() > 0 || !strings.Contains(errs.String(), "oshrun agree-bench") && !strings.Contains(errs.String(), "paxos") {
-			t.Errorf("%v: status %d, %s%s", args, status, &out, &errs)
-		}
-	}
+	labtest.MainRefuses(t, Main, map[string][][]string{
+		"oshrun agree-bench": {nil, {"{}", "{}"}, {"log"}},
+		"paxos":              {{`{"variants":[{"algorithm":"paxos"}]}`}},
+	})
 }

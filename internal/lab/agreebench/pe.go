@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/coll/agree"
+	"github.com/goshmem/goshmem/internal/lab/measure"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/shmem"
 	"github.com/goshmem/goshmem/transport/tcp"
@@ -106,7 +107,7 @@ func parsePlan(args []string) (p plan, err error) {
 		return p, fmt.Errorf("plan: %w; this program is part of oshrun agree-bench, use that", err)
 	}
 	for _, v := range p.Variants {
-		if err := checkWords("plan", []string{v.Algorithm}, Algorithms); err != nil {
+		if err := measure.CheckWords("plan", []string{v.Algorithm}, Algorithms); err != nil {
 			return p, err
 		}
 	}

@@ -23,8 +23,7 @@ func (r *Report) Picture() *plot.Figure {
 		s := plot.Series{Name: nameOf(Variant{Algorithm: a}), Style: plot.Line}
 		for _, c := range r.Results {
 			if c.Algorithm == a && c.Dead == 0 {
-				s.X = append(s.X, float64(c.PEs))
-				s.Y, s.Low, s.High = append(s.Y, c.All.P50), append(s.Low, c.All.Min), append(s.High, c.All.Max)
+				s.AddRange(float64(c.PEs), c.All.P50, c.All.Min, c.All.Max)
 			}
 		}
 		if len(s.X) > 0 {
@@ -61,27 +60,17 @@ func (r *Report) PictureDead() *plot.Figure {
 		s := plot.Series{Name: nameOf(v), Style: plot.Line}
 		for _, c := range r.Results {
 			if c.PEs == pes && c.Variant == v && c.Times > 0 && c.Dead > 0 {
-				s.X = append(s.X, float64(slices.Index(f.Names, fmt.Sprint(c.Dead))))
-				s.Y = append(s.Y, c.Times)
+				s.Add(float64(slices.Index(f.Names, fmt.Sprint(c.Dead))), c.Times)
 			}
 		}
 		f.Series = append(f.Series, s)
 	}
-	if n := len(f.Names); n > 0 {
-		for _, p := range []struct {
-			name string
-			y    float64
-		}{
-			{"paper: log, not rebalanced, 256 of 512 dead", publishedHoles},
-			{"paper: log, rebalanced, at worst", publishedRebalanced},
-		} {
-			f.Series = append(f.Series, plot.Series{Name: p.name, Style: plot.Dashed, X: []float64{-0.5, float64(n) - 0.5}, Y: []float64{p.y, p.y}})
-		}
-	}
+	f.AddLevel("paper: log, not rebalanced, 256 of 512 dead", publishedHoles)
+	f.AddLevel("paper: log, rebalanced, at worst", publishedRebalanced)
 	return f
 }
 
-// nameOf is a variant's name in pictures.
+// nameOf returns a variant's name in pictures.
 func nameOf(v Variant) string {
 	name := map[string]string{
 		Allreduce: "allreduce", Linear: "two-phase commit, linear", Log: "two-phase commit, log", Early: "early-returning",

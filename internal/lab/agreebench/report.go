@@ -2,23 +2,20 @@ package agreebench
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/lab/measure"
 	"github.com/goshmem/goshmem/internal/lab/sample"
 )
 
 // Report is the output of --json.
 type Report struct {
-	Program string    `json:"program"`
-	Version int       `json:"version"` // version of this format
-	Seed    uint64    `json:"seed"`
-	Who     string    `json:"who"`     // which PEs died
-	Jobs    int       `json:"jobs"`    // of each cell
-	Samples int       `json:"samples"` // of each variant in a job
-	Calls   int       `json:"calls"`   // agreements in a sample
-	CPUs    int       `json:"cpus"`
-	Load    [2]string `json:"load"` // load of the machine over 1, 5 and 15 minutes, before and after
+	measure.Head
+	Who     string `json:"who"`     // which PEs died
+	Jobs    int    `json:"jobs"`    // of each cell
+	Samples int    `json:"samples"` // of each variant in a job
+	Calls   int    `json:"calls"`   // agreements in a sample
+	measure.Machine
 	Results []*Result `json:"results"`
 }
 
@@ -57,8 +54,8 @@ func newResults(c cell, p plan) (list []*Result) {
 func (r *Result) add(p *plan, s survivors, v int) {
 	for i := range p.Samples {
 		coordinator, all := r.addBatch(s, i, v)
-		r.coordinator = append(r.coordinator, us(coordinator)/float64(p.Calls))
-		r.all = append(r.all, us(all)/float64(p.Calls))
+		r.coordinator = append(r.coordinator, measure.Microseconds(coordinator)/float64(p.Calls))
+		r.all = append(r.all, measure.Microseconds(all)/float64(p.Calls))
 	}
 	r.Samples += p.Samples
 }
@@ -109,8 +106,6 @@ func fillSpreads(cell []*Result) {
 	}
 }
 
-func us(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-
 // Failures returns an error that lists the results with wrong decisions, or nil if there are none.
 func (r *Report) Failures() error {
 	var all []string
@@ -124,8 +119,5 @@ func (r *Report) Failures() error {
 		}
 		all = append(all, text)
 	}
-	if len(all) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s", strings.Join(all, "; "))
+	return measure.JoinFailures(all)
 }

@@ -2,10 +2,8 @@ package agreebench
 
 import (
 	"cmp"
-	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 
 	"github.com/goshmem/goshmem/coll/agree"
 	"github.com/goshmem/goshmem/coll/tree"
@@ -71,16 +69,6 @@ func variantsOf(algorithms []string, dead int) (list []Variant) {
 		}
 	}
 	return list
-}
-
-// checkWords returns an error if a word is not among those allowed.
-func checkWords(flag string, words, allowed []string) error {
-	for _, w := range words {
-		if !slices.Contains(allowed, w) {
-			return fmt.Errorf("%s: %q, want some of %s", flag, w, strings.Join(allowed, ", "))
-		}
-	}
-	return nil
 }
 
 // radix is the k of the k-nomial trees. The paper has binomial trees.

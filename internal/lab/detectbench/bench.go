@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/lab/measure"
 	"github.com/goshmem/goshmem/internal/lab/rerun"
 	"github.com/goshmem/goshmem/internal/launch"
 )
@@ -43,11 +43,13 @@ const (
 
 // Check checks the options.
 func (o *Options) Check() error {
+	if err := measure.FirstError(
+		measure.CheckNumber("--samples", o.Samples, 1, maxSamples, "failures"),
+		measure.CheckNumber("-n", o.PEs, 2, maxPEs, "PEs: one fails and the others learn of it"),
+	); err != nil {
+		return err
+	}
 	switch {
-	case o.Samples < 1 || o.Samples > maxSamples:
-		return fmt.Errorf("--samples: %d, want 1 to %d failures", o.Samples, maxSamples)
-	case o.PEs < 2 || o.PEs > maxPEs:
-		return fmt.Errorf("-n: %d, want 2 to %d PEs: one fails and the others learn of it", o.PEs, maxPEs)
 	case o.Watchdog != Best && o.Watchdog != All && !slices.Contains(o.Tiers, o.Watchdog):
 		return fmt.Errorf("--watchdog: %q, want %s, %s or %s", o.Watchdog, Best, All, strings.Join(o.Tiers, ", "))
 	case o.Size < 1:
@@ -78,8 +80,7 @@ type injector func(ctx context.Context, c Case, tier string) (*trial, error)
 
 func (b *bench) measure(ctx context.Context, fail injector) (*Report, error) {
 	r := &Report{
-		Program: programName, Version: reportVersion, Seed: b.Seed, Size: b.Size,
-		CPUs: runtime.NumCPU(), Load: [2]string{rerun.Load()},
+		Head: measure.Head{Program: programName, Version: reportVersion, Seed: b.Seed}, Size: b.Size, Machine: measure.MachineBefore(),
 	}
 	tiers, err := b.tiers(ctx, fail, r)
 	if err != nil {
@@ -96,41 +97,34 @@ func (b *bench) measure(ctx context.Context, fail injector) (*Report, error) {
 			res := b.result(c, tier)
 			res.NotHere = why
 			r.Cases = append(r.Cases, res)
-			for range b.Samples {
-				if why == "" {
-					todo = append(todo, res)
-				}
+			if why == "" {
+				todo = append(todo, res)
 			}
 		}
 	}
 	if b.limit != nil {
 		defer func() { _ = b.limit.remove() }()
 	}
-	// In random order, a change of the machine during the measurement affects all cases alike.
-	b.rng.Shuffle(len(todo), func(i, j int) { todo[i], todo[j] = todo[j], todo[i] })
-	for i, res := range todo {
-		b.progress(i, len(todo))
-		t, err := fail(ctx, res.of, res.Tier)
-		if cause := context.Cause(ctx); cause != nil {
-			return nil, fmt.Errorf("after %d of %d failures: %w", i, len(todo), cause)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("case %s, tier %s: %w", res.Case, res.Tier, err)
-		}
-		res.add(t)
+	jobs := measure.Jobs{
+		N: len(todo) * b.Samples, What: "failures", Rand: b.rng, Progress: b.Progress,
+		Run: func(number int) error {
+			res := todo[number/b.Samples]
+			t, err := fail(ctx, res.of, res.Tier)
+			if err != nil {
+				return fmt.Errorf("case %s, tier %s: %w", res.Case, res.Tier, err)
+			}
+			res.add(t)
+			return nil
+		},
 	}
-	b.progress(len(todo), len(todo))
+	if err := jobs.RunAll(ctx); err != nil {
+		return nil, err
+	}
 	for _, res := range r.Cases {
 		res.fillSpreads()
 	}
-	r.Load[1] = rerun.Load()
+	r.NoteAfter()
 	return r, nil
-}
-
-func (b *bench) progress(done, all int) {
-	if b.Progress != nil {
-		b.Progress(done, all)
-	}
 }
 
 func (b *bench) result(c Case, tier string) *Result {

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/goshmem/goshmem/internal/lab/labtest"
 	"github.com/goshmem/goshmem/internal/lab/rerun"
 )
 
@@ -20,24 +21,14 @@ func options() Options {
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	good := options()
-	if err := good.Check(); err != nil {
-		t.Fatal(err)
-	}
-	for want, change := range map[string]func(o *Options){
+	labtest.CheckRefuses(t, options, (*Options).Check, map[string]func(o *Options){
 		"--samples: 0, want 1 to":             func(o *Options) { o.Samples = 0 },
 		"-n: 1, want 2 to":                    func(o *Options) { o.PEs = 1 },
 		"-n: 1025":                            func(o *Options) { o.PEs = 1025 },
 		`--watchdog: "off", want best`:        func(o *Options) { o.Watchdog = "off" },
 		"--size: 0":                           func(o *Options) { o.Size = 0 },
 		`--cases: "fire", want some of small`: func(o *Options) { o.Cases = []string{"small", "fire"} },
-	} {
-		o := options()
-		change(&o)
-		if err := o.Check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-	}
+	})
 }
 
 // machine is a machine that lacks some tiers.
@@ -118,19 +109,15 @@ func TestTiers(t *testing.T) {
 // TestOrder: cases and tiers are shuffled, in the same order for the same seed.
 func TestOrder(t *testing.T) {
 	t.Parallel()
-	var orders []string
-	for _, seed := range []uint64{1, 1, 2} {
+	labtest.SeedOrders(t, func(seed uint64) []string {
 		o := options()
 		o.Seed, o.Samples, o.Watchdog = seed, 10, All
 		m := &machine{}
 		if _, err := m.measure(t, o); err != nil {
 			t.Fatal(err)
 		}
-		orders = append(orders, strings.Join(m.calls, ", "))
-	}
-	if orders[0] != orders[1] || orders[0] == orders[2] {
-		t.Error("want one order for seed 1, and another for seed 2")
-	}
+		return m.calls
+	})
 }
 
 // TestMeasureFails: measure reports an error of a job, notes too little memory, and ends with its context.
@@ -156,15 +143,10 @@ func TestMeasureFails(t *testing.T) {
 
 func TestMainRefuses(t *testing.T) {
 	t.Parallel()
-	var out, errs strings.Builder
-	for _, args := range [][]string{nil, {"small"}, {"small", "x"}} {
-		if status := Main(args, &out, &errs); status != exitError || out.Len() > 0 {
-			t.Errorf("%v: status %d, %s", args, status, &out)
-		}
-	}
-	if !strings.Contains(errs.String(), "part of oshrun detect-bench") {
-		t.Errorf("unexpected standard error %s", &errs)
-	}
+	labtest.MainRefuses(t, Main, map[string][][]string{
+		"part of oshrun detect-bench": {nil, {"small"}},
+		`parsing "x"`:                 {{"small", "x"}},
+	})
 }
 
 // TestWords: only messages about the process after listen count, and only the first of them.

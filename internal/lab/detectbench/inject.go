@@ -1,11 +1,8 @@
 package detectbench
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -21,7 +18,7 @@ import (
 type scene struct {
 	*rerun.Run
 	stdin io.WriteCloser // standard input of the victim
-	lines chan line      // output of the PEs
+	lines <-chan line    // output of the PEs
 	said  *mentions      // standard error of oshrun
 	pids  []int          // process numbers, by PE
 	seen  []*seen        // reports, by PE
@@ -69,39 +66,18 @@ func (b *bench) start(ctx context.Context, c Case, tier string) (*scene, error) 
 	if err != nil {
 		return nil, err
 	}
-	j := &scene{Run: r, lines: make(chan line), said: &mentions{heard: make(chan struct{})}, pids: make([]int, b.PEs), seen: make([]*seen, b.PEs)}
-	if j.stdin, err = r.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := r.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
+	j := &scene{Run: r, said: &mentions{heard: make(chan struct{})}, pids: make([]int, b.PEs), seen: make([]*seen, b.PEs)}
 	r.Listen(j.said)
-	if err := r.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		defer close(j.lines)
-		for in := bufio.NewScanner(out); in.Scan(); {
-			var l line
-			if err := json.Unmarshal(in.Bytes(), &l); err == nil && l.PE >= 0 && l.PE < b.PEs {
-				j.lines <- l
-			}
-		}
-	}()
-	return j, nil
+	j.stdin, j.lines, err = rerun.StartTalk(r, func(l *line) bool { return l.PE >= 0 && l.PE < b.PEs })
+	return j, err
 }
-
-// errEnded reports that a job ended before the failure was injected.
-var errEnded = errors.New("the job ended before all PEs were ready")
 
 // ready waits until all PEs are ready.
 func (j *scene) ready() error {
 	for left := len(j.pids); left > 0; left-- {
 		l, ok := <-j.lines
 		if !ok {
-			return errEnded
+			return rerun.ErrEarlyEnd
 		}
 		j.pids[l.PE] = l.PID
 	}

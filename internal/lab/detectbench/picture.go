@@ -38,17 +38,11 @@ func (r *Report) Picture() *plot.Figure {
 			if l == nil || c.Tier != tier {
 				continue
 			}
-			s.X = append(s.X, plot.Beside(float64(slices.Index(f.Names, c.Case)), i, len(tiers)))
-			s.Y, s.Low, s.High = append(s.Y, l.P50), append(s.Low, l.Min), append(s.High, l.Max)
+			s.AddRange(plot.Beside(float64(slices.Index(f.Names, c.Case)), i, len(tiers)), l.P50, l.Min, l.Max)
 		}
 		f.Series = append(f.Series, s)
 	}
-	if n := len(f.Names); n > 0 {
-		f.Series = append(f.Series, plot.Series{
-			Name: fmt.Sprintf("paper: below %d ms, 64 nodes", paperLimit), Style: plot.Dashed,
-			X: []float64{-0.5, float64(n) - 0.5}, Y: []float64{paperLimit, paperLimit},
-		})
-	}
+	f.AddLevel(fmt.Sprintf("paper: below %d ms, 64 nodes", paperLimit), paperLimit)
 	return f
 }
 

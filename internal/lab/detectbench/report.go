@@ -3,21 +3,18 @@ package detectbench
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/lab/measure"
 	"github.com/goshmem/goshmem/internal/lab/sample"
 )
 
 // Report is the output of --json.
 type Report struct {
-	Program string    `json:"program"`
-	Version int       `json:"version"` // version of this format
-	Seed    uint64    `json:"seed"`
-	Size    int       `json:"size_bytes"` // memory of the cases with memory
-	CPUs    int       `json:"cpus"`
-	Load    [2]string `json:"load"` // load of the machine over 1, 5 and 15 minutes, before and after
-	Cases   []*Result `json:"cases"`
+	measure.Head
+	Size int `json:"size_bytes"` // memory of the cases with memory
+	measure.Machine
+	Cases []*Result `json:"cases"`
 }
 
 const (
@@ -79,7 +76,7 @@ func (t *trial) from() time.Duration {
 func (r *Result) add(t *trial) {
 	r.Samples++
 	if from := t.from(); from > 0 && t.said > from {
-		r.said = append(r.said, ms(t.said-from))
+		r.said = append(r.said, measure.Milliseconds(t.said-from))
 	}
 	if t.stops {
 		r.addStop(t)
@@ -106,13 +103,13 @@ func (r *Result) add(t *trial) {
 		if !knows || s.Stored < from {
 			continue
 		}
-		returned = append(returned, ms(s.Returned-from))
-		r.told = append(r.told, ms(s.Called-from))
+		returned = append(returned, measure.Milliseconds(s.Returned-from))
+		r.told = append(r.told, measure.Milliseconds(s.Called-from))
 		if !stored { // all survivors read the same page
 			stored = true
-			r.stored = append(r.stored, ms(s.Stored-from))
+			r.stored = append(r.stored, measure.Milliseconds(s.Stored-from))
 			if s.Kernel > 0 {
-				r.kernel = append(r.kernel, ms(s.Kernel-from))
+				r.kernel = append(r.kernel, measure.Milliseconds(s.Kernel-from))
 			}
 		}
 	}
@@ -139,8 +136,6 @@ func namesOther(pes []int, victim int) bool {
 	return slices.ContainsFunc(pes, func(q int) bool { return q != victim })
 }
 
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
 // fillSpreads fills the spreads from the trials.
 func (r *Result) fillSpreads() {
 	r.First, r.Last = sample.SpreadOf(r.first), sample.SpreadOf(r.last)
@@ -156,8 +151,5 @@ func (r *Report) Failures() error {
 			all = append(all, fmt.Sprintf("%s, %s: %d false reports, %d missed", c.Case, c.Tier, c.False, c.Missed))
 		}
 	}
-	if len(all) == 0 {
-		return nil
-	}
-	return fmt.Errorf("%s", strings.Join(all, "; "))
+	return measure.JoinFailures(all)
 }

@@ -1,14 +1,12 @@
 package detectbench
 
 import (
-	"bytes"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/lab/labtest"
+	"github.com/goshmem/goshmem/internal/lab/measure"
 	"github.com/goshmem/goshmem/internal/lab/sample"
 )
 
@@ -94,7 +92,7 @@ func TestResultCountsWrongs(t *testing.T) {
 
 // report returns a report of two cases in two tiers, and of one case that could not be measured.
 func report() *Report {
-	r := &Report{Program: programName, Version: reportVersion, Seed: 1}
+	r := &Report{Head: measure.Head{Program: programName, Version: reportVersion, Seed: 1}}
 	for _, c := range []Case{Cases[0], Cases[5]} {
 		for i, tier := range []string{"bpf", "sigchld"} {
 			res := &Result{Case: c.Name, Tier: tier, PEs: 3, Nodes: 1, of: c}
@@ -114,19 +112,12 @@ func report() *Report {
 // TestReportJSON checks the JSON names that other programs read.
 func TestReportJSON(t *testing.T) {
 	t.Parallel()
-	text, err := json.Marshal(report())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
+	labtest.HasJSON(
+		t, report(),
 		`"case":"small"`, `"nodes":1`, `"pes":3`, `"period_ms":0`, `"tier":"bpf"`, `"samples":1`,
 		`"first_ms":{"min":0.2,"p50":0.2,"max":0.2}`, `"last_ms":{"min":0.3,`, `"kernel_ms":{`, `"stored_ms":{"min":0.1,`, `"returned_ms":{`, `"called_ms":{`,
 		`"said_ms":{`, `"false_reports":0`, `"missed":0`, `"last_ms":null`, `"not_available":"no group"`,
-	} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("JSON lacks %s: %s", want, text)
-		}
-	}
+	)
 }
 
 // TestPicture: each case and tier that was measured has a point. The case of a stopped PE is plotted by oshrun's message.
@@ -139,11 +130,5 @@ func TestPicture(t *testing.T) {
 	if s := f.Series[1]; s.Name != "sigchld" || len(s.Y) != 2 || s.Y[0] != 0.6 || s.Y[1] != 0.2 {
 		t.Errorf("series %+v, want 0.6 and 0.2 ms", s)
 	}
-	file := filepath.Join(t.TempDir(), "detect.svg")
-	if err := f.Write(file); err != nil {
-		t.Fatal(err)
-	}
-	if text, err := os.ReadFile(file); err != nil || !bytes.Contains(text, []byte("paper: below 5 ms")) {
-		t.Errorf("%s: %v, want the paper's figure in it", file, err)
-	}
+	labtest.Draws(t, f, "paper: below 5 ms")
 }

@@ -129,7 +129,7 @@ func (f faults) figure(o *Options, data *ftco.Data, sizes []int, lines []faultLi
 				x = plot.Beside(float64(i), l, len(lines))
 				s.X[i] = float64(i)
 			}
-			published.X, published.Y = append(published.X, x), append(published.Y, y)
+			published.Add(x, y)
 		}
 		fig.Series = append(fig.Series, *s)
 	}

@@ -79,7 +79,7 @@ func (o *Options) table2(data *ftco.Data, f *plot.Figure, columns []column) (d d
 				f.Series = append(f.Series, c.series)
 			}
 			for i, y := range c.published {
-				published.X, published.Y = append(published.X, float64(i)), append(published.Y, y)
+				published.Add(float64(i), y)
 				if i < computed {
 					far.compare(c.series.Y[i], y, "%s %d", c.series.Name, spreads[i])
 				}

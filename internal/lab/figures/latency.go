@@ -56,8 +56,7 @@ func figure7(o *Options, data *ftco.Data) (d drawing) {
 		published := plot.Series{Name: "published, k roots", Style: plot.Published}
 		for _, n := range sortedKeys(data.BestLine) {
 			if n <= o.Nodes {
-				published.X = append(published.X, float64(n))
-				published.Y = append(published.Y, float64(data.BestLine[strconv.Itoa(n)].Latency))
+				published.Add(float64(n), float64(data.BestLine[strconv.Itoa(n)].Latency))
 			}
 		}
 		f.Series = append(f.Series, optimum, published)
@@ -86,7 +85,7 @@ func Distribution(results []logp.Result, o ftco.Options) *plot.Figure {
 			name += "+"
 		}
 		f.Names = append(f.Names, name)
-		s.X, s.Y = append(s.X, float64(len(s.X))), append(s.Y, 0)
+		s.Add(float64(len(s.X)), 0)
 	}
 	for i := range results {
 		s.Y[(results[i].Latency-low)/width]++

@@ -4,12 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/goshmem/goshmem/internal/lab/rerun"
+	"github.com/goshmem/goshmem/internal/lab/measure"
 )
 
 // Options are the options of a measurement.
@@ -43,18 +42,15 @@ const (
 
 // Check checks the options.
 func (o *Options) Check() error {
-	checks := []error{
-		checkWords("--parts", o.Parts, PartNames()),
-		checkWords("--when", o.When, MomentNames()),
-		checkNumbers("--nodes", o.Nodes, 1, maxNodes, "nodes"),
-		checkNumbers("-n", o.PEs, 2, maxPEs, "PEs: one dies and the others go on"),
-		checkNumbers("--doubles", o.Doubles, 1, maxDoubles, "doubles"),
-		checkNumbers("--samples", []int{o.Samples}, 1, maxSamples, "jobs of each case"),
-	}
-	for _, err := range checks {
-		if err != nil {
-			return err
-		}
+	if err := measure.FirstError(
+		measure.CheckWords("--parts", o.Parts, PartNames()),
+		measure.CheckWords("--when", o.When, MomentNames()),
+		measure.CheckNumbers("--nodes", o.Nodes, 1, maxNodes, "nodes"),
+		measure.CheckNumbers("-n", o.PEs, 2, maxPEs, "PEs: one dies and the others go on"),
+		measure.CheckNumbers("--doubles", o.Doubles, 1, maxDoubles, "doubles"),
+		measure.CheckNumber("--samples", o.Samples, 1, maxSamples, "jobs of each case"),
+	); err != nil {
+		return err
 	}
 	if least, most := slices.Min(o.PEs), slices.Max(o.Nodes); least < most {
 		return fmt.Errorf("-n: %d PEs on %d nodes, want a PE on each node: measure small jobs on fewer nodes by a run of their own", least, most)
@@ -88,43 +84,33 @@ type runner func(ctx context.Context, c Case) (*trial, error)
 
 func (b *bench) measure(ctx context.Context, run runner) (*Report, error) {
 	r := &Report{
-		Program: programName, Version: reportVersion, Seed: b.Seed, NoticeDelay: ms(b.NoticeDelay), Watchdog: b.Watchdog,
-		CPUs: runtime.NumCPU(), Load: [2]string{rerun.Load()},
+		Head: measure.Head{Program: programName, Version: reportVersion, Seed: b.Seed}, NoticeDelay: measure.Milliseconds(b.NoticeDelay),
+		Watchdog: b.Watchdog, Machine: measure.MachineBefore(),
 	}
-	var todo []*Result
 	for _, c := range b.cases() {
-		res := newResult(c)
-		r.Cases = append(r.Cases, res)
-		for range b.Samples {
-			todo = append(todo, res)
-		}
+		r.Cases = append(r.Cases, newResult(c))
 	}
-	// In random order, a change of the machine during the measurement affects all cases alike.
-	b.rng.Shuffle(len(todo), func(i, j int) { todo[i], todo[j] = todo[j], todo[i] })
-	for i, res := range todo {
-		b.progress(i, len(todo))
-		if res.NotHere != "" {
-			continue
-		}
-		t, err := run(ctx, res.of)
-		if cause := context.Cause(ctx); cause != nil {
-			return nil, fmt.Errorf("after %d of %d jobs: %w", i, len(todo), cause)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%v: %w", res.of, err)
-		}
-		res.add(t)
+	jobs := measure.Jobs{
+		N: len(r.Cases) * b.Samples, What: "jobs", Rand: b.rng, Progress: b.Progress,
+		Run: func(number int) error {
+			res := r.Cases[number/b.Samples]
+			if res.NotHere != "" {
+				return nil
+			}
+			t, err := run(ctx, res.of)
+			if err != nil {
+				return fmt.Errorf("%v: %w", res.of, err)
+			}
+			res.add(t)
+			return nil
+		},
 	}
-	b.progress(len(todo), len(todo))
+	if err := jobs.RunAll(ctx); err != nil {
+		return nil, err
+	}
 	for _, res := range r.Cases {
 		res.fillSpreads()
 	}
-	r.Load[1] = rerun.Load()
+	r.NoteAfter()
 	return r, nil
-}
-
-func (b *bench) progress(done, all int) {
-	if b.Progress != nil {
-		b.Progress(done, all)
-	}
 }

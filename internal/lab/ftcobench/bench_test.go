@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/goshmem/goshmem/internal/lab/labtest"
 )
 
 func options() Options {
@@ -22,11 +24,7 @@ func options() Options {
 
 func TestCheck(t *testing.T) {
 	t.Parallel()
-	good := options()
-	if err := good.Check(); err != nil {
-		t.Fatal(err)
-	}
-	for want, change := range map[string]func(o *Options){
+	labtest.CheckRefuses(t, options, (*Options).Check, map[string]func(o *Options){
 		"--samples: 0, want 1 to":                   func(o *Options) { o.Samples = 0 },
 		"-n: 1, want 2 to":                          func(o *Options) { o.PEs = []int{8, 1} },
 		"-n: 1025":                                  func(o *Options) { o.PEs = []int{1025} },
@@ -40,13 +38,7 @@ func TestCheck(t *testing.T) {
 		"--notice-delay: -1s, want 0 to 1m0s":       func(o *Options) { o.NoticeDelay = -time.Second },
 		`--watchdog: "off", want bpf, pidfd`:        func(o *Options) { o.Watchdog = "off" },
 		"--notice-delay: 2m0s":                      func(o *Options) { o.NoticeDelay = 2 * time.Minute },
-	} {
-		o := options()
-		change(&o)
-		if err := o.Check(); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
-	}
+	})
 }
 
 // TestCases: both parts together have each case once.
@@ -101,19 +93,15 @@ func (m *machine) measure(t *testing.T, o Options) (*Report, error) {
 // TestOrder: cases are shuffled, in the same order for the same seed.
 func TestOrder(t *testing.T) {
 	t.Parallel()
-	var orders []string
-	for _, seed := range []uint64{1, 1, 2} {
+	labtest.SeedOrders(t, func(seed uint64) []string {
 		o := options()
 		o.Seed = seed
 		m := &machine{}
 		if _, err := m.measure(t, o); err != nil {
 			t.Fatal(err)
 		}
-		orders = append(orders, strings.Join(m.calls, ", "))
-	}
-	if orders[0] != orders[1] || orders[0] == orders[2] {
-		t.Error("want one order for seed 1, and another for seed 2")
-	}
+		return m.calls
+	})
 }
 
 // TestGoesOn: what is not available is tried once, and all else is measured.
@@ -168,15 +156,10 @@ func TestMeasureFails(t *testing.T) {
 
 func TestMainRefuses(t *testing.T) {
 	t.Parallel()
-	var out, errs strings.Builder
-	for _, args := range [][]string{nil, {Strict}, {Strict, "none", "x", "1"}, {Strict, "none", "1", "x"}} {
-		if status := Main(args, &out, &errs); status != exitError || out.Len() > 0 {
-			t.Errorf("%v: status %d, %s", args, status, &out)
-		}
-	}
-	if !strings.Contains(errs.String(), "part of oshrun ftco-bench") {
-		t.Errorf("unexpected standard error %s", &errs)
-	}
+	labtest.MainRefuses(t, Main, map[string][][]string{
+		"part of oshrun ftco-bench": {nil, {Strict}},
+		`parsing "x"`:               {{Strict, "none", "x", "1"}, {Strict, "none", "1", "x"}},
+	})
 }
 
 // TestPlan: each PE gets its part.

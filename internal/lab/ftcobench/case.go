@@ -8,10 +8,9 @@ package ftcobench
 import (
 	"fmt"
 	"slices"
-	"strings"
 )
 
-// Faults is which members of a team die.
+// Faults says which members of a team die.
 type Faults struct {
 	Name  string
 	About string
@@ -61,7 +60,7 @@ func PartNames() []string { return []string{Table1, Figure6} }
 // MomentNames returns the names of all moments.
 func MomentNames() []string { return []string{Before, During} }
 
-// Case is what is done in a job.
+// Case describes a job.
 type Case struct {
 	Nodes   int    // 1: the members of the team are PEs; more: the members are nodes
 	PEs     int    // of the job
@@ -119,30 +118,4 @@ func (o *Options) cases() (all []Case) {
 		}
 	}
 	return all
-}
-
-// checkWords checks that all words are among the known ones.
-func checkWords(flag string, words, known []string) error {
-	for _, w := range words {
-		if !slices.Contains(known, w) {
-			return fmt.Errorf("%s: %q, want some of %s", flag, w, strings.Join(known, ", "))
-		}
-	}
-	if len(words) == 0 {
-		return fmt.Errorf("%s: nothing, want some of %s", flag, strings.Join(known, ", "))
-	}
-	return nil
-}
-
-// checkNumbers checks that there are numbers, all between two bounds.
-func checkNumbers(flag string, numbers []int, least, most int, of string) error {
-	for _, n := range numbers {
-		if n < least || n > most {
-			return fmt.Errorf("%s: %d, want %d to %d %s", flag, n, least, most, of)
-		}
-	}
-	if len(numbers) == 0 {
-		return fmt.Errorf("%s: nothing, want %d to %d %s", flag, least, most, of)
-	}
-	return nil
 }

@@ -1,7 +1,6 @@
 package ftcobench
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,8 +18,8 @@ import (
 
 // Deadlines.
 const (
-	jobTimeout   = 2 * time.Minute       // for a job, besides what NoticeDelay takes
-	leadTime     = 50 * time.Millisecond // for the plan to come to all PEs
+	jobTimeout   = 2 * time.Minute       // for a job, in addition to NoticeDelay
+	leadTime     = 50 * time.Millisecond // until all PEs have the plan
 	leadTimeOfPE = 4 * time.Millisecond  // added to leadTime for each PE
 )
 
@@ -35,12 +34,12 @@ type scene struct {
 	*rerun.Run
 	of      Case
 	stdin   io.WriteCloser // standard input of PE 0
-	lines   chan line      // output of the PEs
+	lines   <-chan line    // output of the PEs
 	ready   []*line        // by PE
 	members [][]int        // PEs by member
 }
 
-// trial is what a job has come to.
+// trial is the result of a job.
 type trial struct {
 	notHere string
 	rounds  [][]time.Duration // by PE, of a case without faults
@@ -82,7 +81,7 @@ func (b *bench) runTrial(parent context.Context, c Case) (t *trial, err error) {
 
 // start starts the job.
 func (b *bench) start(ctx context.Context, c Case) (*scene, error) {
-	const rest = 64 << 20 // bytes of a heap for other things than the vectors
+	const rest = 64 << 20 // bytes of a heap in addition to the vectors
 	args := []string{"-n", strconv.Itoa(c.PEs), "--recover", "--watchdog", b.Watchdog, "--heap-size", strconv.Itoa(rest + 16*c.Doubles)}
 	if c.Nodes > 1 {
 		args = append(args, "--emulate", strconv.Itoa(c.Nodes))
@@ -98,45 +97,19 @@ func (b *bench) start(ctx context.Context, c Case) (*scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	j := &scene{Run: r, of: c, lines: make(chan line), ready: make([]*line, c.PEs)}
-	if j.stdin, err = r.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := r.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := r.Start(); err != nil {
-		return nil, err
-	}
-	go func() {
-		defer close(j.lines)
-		in := bufio.NewReader(out)
-		for {
-			text, err := in.ReadBytes('\n')
-			var l line
-			if json.Unmarshal(text, &l) == nil && l.PE >= 0 && l.PE < c.PEs {
-				j.lines <- l
-			}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return j, nil
+	j := &scene{Run: r, of: c, ready: make([]*line, c.PEs)}
+	j.stdin, j.lines, err = rerun.StartTalk(r, func(l *line) bool { return l.PE >= 0 && l.PE < c.PEs })
+	return j, err
 }
 
-// errEnded reports that a job ended before anything was injected.
-var errEnded = errors.New("the job ended before all PEs were ready")
-
-// awaitReady waits until all PEs are ready or one has said what is missing here. It fills in what the reductions without
-// failures took, and the members.
+// awaitReady waits until all PEs are ready, or until one says why the case cannot run here. It fills in the times of the
+// reductions without failures, and the members.
 func (j *scene) awaitReady(t *trial) error {
 	for left := j.of.PEs; left > 0; left-- {
 		l, ok := <-j.lines
 		switch {
 		case !ok:
-			return errEnded
+			return rerun.ErrEarlyEnd
 		case l.NotHere != "":
 			t.notHere = l.NotHere
 			return nil
@@ -169,7 +142,7 @@ func (j *scene) findMembers() error {
 	return nil
 }
 
-// process returns the process whose end is that of a member: the PE, or the agent of the node.
+// process returns the process whose death is the death of a member: the PE, or the agent of the node.
 func (j *scene) process(member []int) (int, error) {
 	l := j.ready[member[0]]
 	if j.of.Nodes == 1 {
@@ -178,7 +151,8 @@ func (j *scene) process(member []int) (int, error) {
 	return agentOf("/proc", l.Parent)
 }
 
-// inject has members die. The members are counted from the last one downwards, so PE 0 and its node stay.
+// inject gives PE 0 the plan, and kills the first victims at their moment. Victims are the last members, so PE 0 and its
+// node live.
 func (b *bench) inject(ctx context.Context, j *scene, f *Faults, t *trial) error {
 	victims := slices.Clone(j.members[len(j.members)-f.victims():])
 	slices.Reverse(victims)
@@ -243,7 +217,7 @@ func agentOf(proc string, daemon int) (int, error) {
 	return 0, fmt.Errorf("the daemon with pid %d has no agent among its %d children", daemon, len(all))
 }
 
-// survivors returns the PEs that are not to die.
+// survivors returns the PEs that the plan lets live.
 func (t *trial) survivors() (all []int) {
 	for q := range t.seen {
 		if !slices.Contains(t.dead, q) {

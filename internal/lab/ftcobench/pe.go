@@ -18,7 +18,7 @@ import (
 )
 
 // The program of the PEs. All PEs reduce some times without failures. Then PE 0 reads the plan of the failures from its
-// standard input and gives each PE its part in it. Survivors report what they have got, and when.
+// standard input and gives each PE its part in it. Survivors report their results and the times.
 
 // Exit statuses of the program.
 const (
@@ -154,8 +154,8 @@ func (p *pe) allocate(doubles int) (err error) {
 	return nil
 }
 
-// makeTeam makes the team. If a strict one is to fail, it tries whether that can shrink. missing is what the library says if teams on several nodes
-// do not have that.
+// makeTeam makes the team. If a strict team is going to fail, makeTeam first tries whether it can shrink. missing is the
+// library's error if teams on several nodes cannot do that.
 func (p *pe) makeTeam(fails bool) (missing, err error) {
 	mode := shmem.ModeTolerant
 	if p.strict {
@@ -286,7 +286,7 @@ func (x *plan) partOf(pe int) []int64 {
 	return part
 }
 
-// die waits for the death of this PE. The killer sees to it upon the news of another death.
+// die waits for the death of this PE. The killer first waits for the news of another death, and then kills its own member.
 func (p *pe) die(part []int64) error {
 	if part[wordRole] == roleKiller {
 		for !slices.Contains(p.w.Failed(), int(part[wordOf])) {
@@ -304,7 +304,7 @@ func (p *pe) die(part []int64) error {
 	return fmt.Errorf("the victim is alive after %v", victimTimeout)
 }
 
-// reduce reduces until there is a result, and checks that.
+// reduce reduces until there is a result, and checks it.
 func (p *pe) reduce() *seen {
 	s := &seen{Called: xunix.Monotonic()}
 	team := p.t

@@ -87,7 +87,7 @@ func (r *Report) figure6() *plot.Figure {
 				res := r.Find(Case{Nodes: g.Nodes, PEs: g.PEs, Doubles: size, Way: kind.way, Faults: kind.faults, When: kind.when})
 				if res != nil {
 					found = true
-					addPoint(&series[k], plot.Beside(at, k, len(kinds)), res)
+					res.addTo(&series[k], plot.Beside(at, k, len(kinds)))
 				}
 			}
 			if found {
@@ -103,10 +103,9 @@ func (r *Report) figure6() *plot.Figure {
 	return f
 }
 
-// addPoint adds the times of a result to a series.
-func addPoint(s *plot.Series, x float64, r *Result) {
-	s.X, s.Y = append(s.X, x), append(s.Y, r.Longest.P50)
-	s.Low, s.High = append(s.Low, r.Longest.Min), append(s.High, r.Longest.Max)
+// addTo adds the times of a result to a series.
+func (r *Result) addTo(s *plot.Series, x float64) {
+	s.AddRange(x, r.Longest.P50, r.Longest.Min, r.Longest.Max)
 }
 
 // paperDelay is the timeout in the paper's experiments, in ms: only with it are its times comparable.
@@ -138,7 +137,7 @@ func (r *Report) table1() *plot.Figure {
 				c.When = ""
 			}
 			if res := r.Find(c); res != nil {
-				addPoint(&s, plot.Beside(float64(i), k, len(lines)), res)
+				res.addTo(&s, plot.Beside(float64(i), k, len(lines)))
 			}
 		}
 		f.Series = append(f.Series, s)
@@ -147,7 +146,7 @@ func (r *Report) table1() *plot.Figure {
 		paper := PaperTable1[0]
 		s := plot.Series{Name: fmt.Sprintf("paper: %d processes", paper.Processes), Style: plot.Dashed}
 		for i, seconds := range paper.Seconds {
-			s.X, s.Y = append(s.X, float64(i)), append(s.Y, 1000*seconds)
+			s.Add(float64(i), 1000*seconds)
 		}
 		f.Series = append(f.Series, s)
 	}

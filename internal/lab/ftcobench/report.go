@@ -1,25 +1,22 @@
 package ftcobench
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/lab/measure"
 	"github.com/goshmem/goshmem/internal/lab/sample"
 )
 
 // Report is the output of --json.
 type Report struct {
-	Program     string    `json:"program"`
-	Version     int       `json:"version"` // version of this format
-	Seed        uint64    `json:"seed"`
-	NoticeDelay float64   `json:"notice_delay_ms"`
-	Watchdog    string    `json:"watchdog"`
-	CPUs        int       `json:"cpus"`
-	Load        [2]string `json:"load"` // load of the machine over 1, 5 and 15 minutes, before and after
-	Cases       []*Result `json:"cases"`
+	measure.Head
+	NoticeDelay float64 `json:"notice_delay_ms"`
+	Watchdog    string  `json:"watchdog"`
+	measure.Machine
+	Cases []*Result `json:"cases"`
 }
 
 const (
@@ -50,10 +47,10 @@ type Result struct {
 	Shrunk  *sample.Spread `json:"shrunk_ms"`  // from that error to the end of the last Shrink
 	Retried *sample.Spread `json:"retried_ms"` // from there to the result
 
-	LeftOut int    `json:"left_out"`                // jobs whose result lacks the data of somebody who has died
-	Wrong   int    `json:"wrong"`                   // results that are not what they must be
+	LeftOut int    `json:"left_out"`                // jobs whose result lacks the data of a dead PE
+	Wrong   int    `json:"wrong"`                   // wrong results
 	Missed  int    `json:"missed"`                  // survivors without a result
-	Problem string `json:"problem,omitempty"`       // the first of these
+	Problem string `json:"problem,omitempty"`       // the first wrong or missed result
 	NotHere string `json:"not_available,omitempty"` // why the case cannot be measured here
 
 	of      Case
@@ -67,7 +64,7 @@ func newResult(c Case) *Result {
 	return &Result{Nodes: c.Nodes, PEs: c.PEs, Members: c.members(), Doubles: c.Doubles, Way: c.Way, Faults: c.Faults, When: c.When, of: c}
 }
 
-// add adds what a job has come to.
+// add adds the result of a job.
 func (r *Result) add(t *trial) {
 	if t.notHere != "" {
 		r.NotHere = t.notHere
@@ -109,8 +106,8 @@ func (r *Result) add(t *trial) {
 	if len(whose) < len(t.seen) {
 		r.LeftOut++
 	}
-	r.longest = append(r.longest, ms(slowest.Returned-slowest.Called))
-	r.lead = append(r.lead, ms(t.killed-slowest.Called))
+	r.longest = append(r.longest, measure.Milliseconds(slowest.Returned-slowest.Called))
+	r.lead = append(r.lead, measure.Milliseconds(t.killed-slowest.Called))
 	r.addSteps(slowest)
 }
 
@@ -121,7 +118,7 @@ func (r *Result) addRounds(t *trial) {
 		for _, took := range t.rounds {
 			longest = max(longest, took[i])
 		}
-		r.longest = append(r.longest, ms(longest))
+		r.longest = append(r.longest, measure.Milliseconds(longest))
 	}
 }
 
@@ -129,7 +126,7 @@ func (r *Result) addRounds(t *trial) {
 func (r *Result) addSteps(s *seen) {
 	add := func(step int, from, to time.Duration) {
 		if from > 0 && to >= from {
-			r.steps[step] = append(r.steps[step], ms(to-from))
+			r.steps[step] = append(r.steps[step], measure.Milliseconds(to-from))
 		}
 	}
 	add(0, s.Called, s.News) // none: the result was there before the news
@@ -161,7 +158,7 @@ func (r *Result) note(err error) {
 	}
 }
 
-// checkContributors checks whose data are in a result: those of all survivors, and of no PE that has not reduced.
+// checkContributors checks that a result has the data of all survivors, and of no PE that has not reduced.
 func (t *trial) checkContributors(all []int) error {
 	for _, q := range t.survivors() {
 		if !slices.Contains(all, q) {
@@ -179,8 +176,6 @@ func (t *trial) checkContributors(all []int) error {
 	return nil
 }
 
-func ms(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
 // fillSpreads fills the spreads from the samples.
 func (r *Result) fillSpreads() {
 	r.Longest, r.Mean, r.Lead = sample.SpreadOf(r.longest), sample.Mean(r.longest), sample.SpreadOf(r.lead)
@@ -197,10 +192,7 @@ func (r *Report) Failures() error {
 			all = append(all, c.failure())
 		}
 	}
-	if len(all) == 0 {
-		return nil
-	}
-	return errors.New(strings.Join(all, "; "))
+	return measure.JoinFailures(all)
 }
 
 // Find returns the result of a case, or nil if it is not in the report or was not available.
@@ -213,8 +205,8 @@ func (r *Report) Find(c Case) *Result {
 	return nil
 }
 
-// Notes returns what is to be said besides the times: what was not available and why, each reason of a team once, and what
-// was wrong.
+// Notes returns the lines below the tables: the cases with wrong or missed results, and why cases were not available, each
+// reason of a team once.
 func (r *Report) Notes() (notes []string) {
 	type reason struct {
 		way, text string
@@ -243,7 +235,7 @@ func (r *Report) Notes() (notes []string) {
 	return notes
 }
 
-// failure says what was wrong in a case.
+// failure describes the wrong and missed results of a case.
 func (r *Result) failure() string {
 	return fmt.Sprintf("%v: %d wrong results, %d survivors without one: %s", r.of, r.Wrong, r.Missed, r.Problem)
 }

@@ -1,14 +1,11 @@
 package ftcobench
 
 import (
-	"bytes"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/goshmem/goshmem/internal/lab/labtest"
 	"github.com/goshmem/goshmem/internal/lab/sample"
 )
 
@@ -138,19 +135,12 @@ func TestReportJSON(t *testing.T) {
 	t.Parallel()
 	r := report(t, PartNames()...)
 	r.Cases[0].NotHere, r.Cases[1].Problem = "no teams", "odd"
-	text, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []string{
+	labtest.HasJSON(
+		t, r,
 		`"program":"goshmem ftco-bench"`, `"version":1`, `"notice_delay_ms":2000`, `"watchdog":"pidfd"`, `"nodes":1`, `"pes":4`, `"members":4`, `"doubles":64`, `"way":"strict"`,
 		`"faults":"mixed"`, `"when":"before"`, `"samples":3`, `"longest_ms":{"min":6,"p50":6,"max":6}`, `"longest_mean_ms":6`, `"lead_ms":{`, `"news_ms":{"min":4,`,
 		`"resumed_ms":{`, `"failed_ms":null`, `"shrunk_ms":null`, `"retried_ms":null`, `"left_out":3`, `"wrong":0`, `"missed":0`, `"problem":"odd"`, `"not_available":"no teams"`,
-	} {
-		if !strings.Contains(string(text), want) {
-			t.Errorf("JSON lacks %s: %s", want, text)
-		}
-	}
+	)
 }
 
 // TestPictures: each part has its own picture, with the paper's values where they can be compared.
@@ -178,11 +168,5 @@ func TestPictures(t *testing.T) {
 	if n := len(only.Picture().Series); n != 2 {
 		t.Errorf("%d series without the paper's timeout, want those of the teams alone", n)
 	}
-	file := filepath.Join(t.TempDir(), "ftco.svg")
-	if err := table.Write(file); err != nil {
-		t.Fatal(err)
-	}
-	if text, err := os.ReadFile(file); err != nil || !bytes.Contains(text, []byte("paper: 64 processes")) {
-		t.Errorf("%s: %v, want the paper's figures in it", file, err)
-	}
+	labtest.Draws(t, table, "paper: 64 processes")
 }

@@ -2,8 +2,8 @@ package ftcobench
 
 import "fmt"
 
-// The numbers that are reduced. Sums of them are exact in any order, as all are integers below 2^53: weight is below 2^34,
-// and there are at most 1024 PEs. Each element of a result tells by itself whose numbers are in it, but for chance.
+// The numbers that PEs reduce. Their sums are exact in any order, as all are integers below 2^53: weight is below 2^34, and
+// there are at most 1024 PEs. Each element of a sum shows which PEs' numbers are in it, but for chance.
 
 // stripes is how many multiples of its weight a PE contributes.
 const stripes = 16
@@ -26,10 +26,10 @@ func fill(data []float64, pe int) {
 	}
 }
 
-// check compares the destination with the sum over the contributors, and says what is wrong.
+// check compares the destination with the sum over the contributors. It returns what is wrong, or "".
 func (p *pe) check(contributors []int) string { return checkSum(p.dst.Local(), contributors) }
 
-// checkSum says in which element data is not the sum over the contributors; empty: in none.
+// checkSum returns which element of data is not the sum over the contributors, or "" if all are.
 func checkSum(data []float64, contributors []int) string {
 	sum := uint64(0)
 	for _, q := range contributors {

@@ -40,10 +40,8 @@ func (r *Report) Picture() *plot.Figure {
 		if f.LogX {
 			x = float64(row.Bytes)
 		}
-		band.X, band.Y = append(band.X, x), append(band.Y, 0)
-		band.Low, band.High = append(band.Low, -row.Band), append(band.High, row.Band)
-		points.X, points.Y = append(points.X, x), append(points.Y, row.Overhead)
-		points.Low, points.High = append(points.Low, row.Low), append(points.High, row.High)
+		band.AddRange(x, 0, -row.Band, row.Band)
+		points.AddRange(x, row.Overhead, row.Low, row.High)
 	}
 	if !f.LogX {
 		points.Style = plot.Published // marks alone: a line between names means nothing

@@ -4,27 +4,25 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"time"
 
-	"github.com/goshmem/goshmem/internal/lab/rerun"
+	"github.com/goshmem/goshmem/internal/lab/measure"
 	"github.com/goshmem/goshmem/internal/lab/sample"
 )
 
 // Report is the output of --json.
 type Report struct {
-	Program  []string  `json:"program"`
-	PEs      int       `json:"pes"`
-	Samples  int       `json:"samples"` // pairs of runs
-	Warmup   int       `json:"warmup"`
-	Seed     uint64    `json:"seed"`
-	Watchdog string    `json:"watchdog"` // tier of the runs with detection: best, or the tier in --watchdog
-	CPUs     int       `json:"cpus"`
-	Load     [2]string `json:"load"`    // load of the machine over 1, 5 and 15 minutes, before and after
-	Control  *Control  `json:"control"` // null without --control
-	Rows     []Row     `json:"rows"`
-	All      Row       `json:"all"` // mean of the rows in each pair; without wall if the program measures itself
+	Program  []string `json:"program"`
+	PEs      int      `json:"pes"`
+	Samples  int      `json:"samples"` // pairs of runs
+	Warmup   int      `json:"warmup"`
+	Seed     uint64   `json:"seed"`
+	Watchdog string   `json:"watchdog"` // tier of the runs with detection: best, or the tier in --watchdog
+	measure.Machine
+	Control *Control `json:"control"` // null without --control
+	Rows    []Row    `json:"rows"`
+	All     Row      `json:"all"` // mean of the rows in each pair; without wall if the program measures itself
 }
 
 // Control is the result of the control: a hog that the samples should find.
@@ -68,7 +66,7 @@ func sideOf(x []float64) *Side {
 func newReport(o *Options) *Report {
 	r := &Report{
 		Program: o.Program, PEs: o.PEs, Samples: o.Samples, Warmup: o.Warmup, Seed: o.Seed,
-		Watchdog: o.Watchdog, CPUs: runtime.NumCPU(), Load: [2]string{rerun.Load()},
+		Watchdog: o.Watchdog, Machine: measure.MachineBefore(),
 	}
 	if r.Watchdog == "" {
 		r.Watchdog = "best"
@@ -81,7 +79,7 @@ func newReport(o *Options) *Report {
 
 // evaluate fills the rows from the figures of all pairs.
 func (r *Report) evaluate(offs, ons [][]Figure) error {
-	r.Load[1] = rerun.Load()
+	r.NoteAfter()
 	for i, f := range offs[0] {
 		var x, y []float64
 		for p := range offs {

@@ -1,7 +1,7 @@
 // Package plot draws the figures of experiments as SVG: measured series beside published points.
 //
-// The text of a figure is set by whoever shows it, in a common sans-serif font. This package estimates only how wide
-// texts become (textWidth), to leave room for them. No font is linked in.
+// The viewer sets the text of a figure, in a common sans-serif font. This package only estimates the width of texts
+// (textWidth), to leave room for them. It links no font.
 package plot
 
 import (
@@ -18,14 +18,14 @@ var ErrFigure = errors.New("cannot draw figure")
 // Style is how a series is drawn.
 type Style int
 
-// The styles. Published points take hollow marks, so that ours can be seen
-// inside them.
+// The styles. Published points have hollow marks: our points can be seen inside
+// them.
 const (
 	Line      Style = iota // a line with filled marks
 	Published              // hollow marks and no line
 	Dashed                 // a dashed line without marks: a bound, a model
 	Bars                   // a bar at each X; several series stand side by side
-	Band                   // a grey area from Low to High, around Y: what is usual
+	Band                   // a grey area from Low to High, around Y: the usual values
 )
 
 // Series is a row of points. Low and High, where given, are the ends of a
@@ -37,6 +37,15 @@ type Series struct {
 	Low, High []float64
 }
 
+// Add appends a point to a series without ends.
+func (s *Series) Add(x, y float64) { s.X, s.Y = append(s.X, x), append(s.Y, y) }
+
+// AddRange appends a point with the ends of its bar or of the band.
+func (s *Series) AddRange(x, y, low, high float64) {
+	s.Add(x, y)
+	s.Low, s.High = append(s.Low, low), append(s.High, high)
+}
+
 // Figure is one diagram.
 type Figure struct {
 	Title, XLabel, YLabel string
@@ -44,6 +53,13 @@ type Figure struct {
 	LogX, LogY bool
 	Names      []string // of the values 0, 1, ... of X; nil: numbers
 	Series     []Series
+}
+
+// AddLevel adds a dashed line at height y across all names of the figure, or nothing if there are no names.
+func (f *Figure) AddLevel(name string, y float64) {
+	if n := len(f.Names); n > 0 {
+		f.Series = append(f.Series, Series{Name: name, Style: Dashed, X: []float64{-0.5, float64(n) - 0.5}, Y: []float64{y, y}})
+	}
 }
 
 // Knows reports whether Write can write a file of that name.
@@ -75,7 +91,7 @@ func (f *Figure) svg() ([]byte, error) {
 	return f.draw(), nil
 }
 
-// check refuses what cannot be drawn.
+// check returns an error if the series cannot be drawn.
 func (s *Series) check(f *Figure) error {
 	if len(s.X) == 0 || len(s.X) != len(s.Y) {
 		return fmt.Errorf("%d X and %d Y values, want as many of both, and some", len(s.X), len(s.Y))
@@ -104,7 +120,7 @@ func (s *Series) check(f *Figure) error {
 	return nil
 }
 
-// palette is told apart by people who see few colors, too.
+// palette has colors that color-blind people can tell apart.
 var palette = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#5a5a5a", "#a03c3c"}
 
 // shade is the color of bands.
@@ -118,11 +134,11 @@ func (f *Figure) color(i int) string {
 	return palette[i%len(palette)]
 }
 
-// barsWidth is how much of the distance of two values of X bars take.
+// barsWidth is the part of the distance between two values of X that bars fill.
 const barsWidth = 0.8
 
-// Beside is where the bar of series number bar stands, of so many that have bars
-// at x: there a published point of it belongs.
+// Beside returns the X of a bar: bar number bar, from 0 on, of the of bars at x. A
+// published point of the same series has the same X.
 func Beside(x float64, bar, of int) float64 {
 	return x + barsWidth*((float64(bar)+0.5)/float64(of)-0.5)
 }

@@ -158,7 +158,7 @@ func TestInside(t *testing.T) {
 				}
 				y := []float64{value(f.LogY), value(f.LogY), value(f.LogY)}
 				slices.Sort(y)
-				s.X, s.Y, s.Low, s.High = append(s.X, x), append(s.Y, y[1]), append(s.Low, y[0]), append(s.High, y[2])
+				s.AddRange(x, y[1], y[0], y[2])
 			}
 			f.Series = append(f.Series, s)
 		}
@@ -262,7 +262,7 @@ func TestLongNames(t *testing.T) {
 		f := &Figure{Series: []Series{{Name: "a", Style: Published}}}
 		for i := range 10 {
 			f.Names = append(f.Names, name)
-			f.Series[0].X, f.Series[0].Y = append(f.Series[0].X, float64(i)), append(f.Series[0].Y, 1)
+			f.Series[0].Add(float64(i), 1)
 		}
 		svg, err := f.svg()
 		if err != nil {
@@ -346,4 +346,30 @@ func TestLinear(t *testing.T) {
 			t.Fatalf("%d labels between %g and %g, want 2 to 8", len(seen), low, high)
 		}
 	})
+}
+
+// TestAdd: points have ends if they are added with them, and a level spans the names, if there are any.
+func TestAdd(t *testing.T) {
+	t.Parallel()
+	var line, bars Series
+	for i := range 2 {
+		x := float64(i)
+		line.Add(x, 10*x)
+		bars.AddRange(x, 10*x, 9*x, 11*x)
+	}
+	if !slices.Equal(line.X, []float64{0, 1}) || !slices.Equal(line.Y, []float64{0, 10}) || line.Low != nil || line.High != nil {
+		t.Errorf("points without ends: %+v", line)
+	}
+	if !slices.Equal(bars.Y, line.Y) || !slices.Equal(bars.Low, []float64{0, 9}) || !slices.Equal(bars.High, []float64{0, 11}) {
+		t.Errorf("points with ends: %+v", bars)
+	}
+	var f Figure
+	if f.AddLevel("bound", 5); len(f.Series) != 0 {
+		t.Errorf("a level without names: %+v", f.Series)
+	}
+	f.Names = []string{"a", "b", "c"}
+	f.AddLevel("bound", 5)
+	if s := f.Series[0]; s.Name != "bound" || s.Style != Dashed || !slices.Equal(s.X, []float64{-0.5, 2.5}) || !slices.Equal(s.Y, []float64{5, 5}) {
+		t.Errorf("level %+v, want y = 5 from -0.5 to 2.5", s)
+	}
 }

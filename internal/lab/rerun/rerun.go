@@ -101,16 +101,6 @@ func (l *last) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Load returns the machine's load over 1, 5 and 15 minutes, or "" if it is unknown. Reports have it to show how
-// quiet the machine was.
-func Load() string {
-	text, err := os.ReadFile("/proc/loadavg")
-	if f := strings.Fields(string(text)); err == nil && len(f) >= 3 {
-		return strings.Join(f[:3], " ")
-	}
-	return ""
-}
-
 // StatusOf returns the exit status for the error of an experiment: that of the failed run, or other if the
 // error has none.
 func StatusOf(err error, other int) int {

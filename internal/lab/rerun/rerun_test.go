@@ -1,6 +1,7 @@
 package rerun
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,9 @@ func again(what string) int {
 		return 7
 	case "kill":
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+	case "talk":
+		fmt.Printf("noise\n{\"n\":-1}\n{\"n\":1,\"text\":%q}\n", strings.Repeat("x", 2*bufio.MaxScanTokenSize))
+		_, _ = io.Copy(os.Stdout, os.Stdin)
 	case "wait":
 		fmt.Println("waiting")
 		if n, err := io.Copy(io.Discard, os.Stdin); n == 0 && err == nil { // there is none
@@ -100,8 +104,41 @@ func TestRunEndsWithContext(t *testing.T) {
 	}
 }
 
-func TestLoad(t *testing.T) {
-	if f := strings.Fields(Load()); len(f) != 3 {
-		t.Errorf("load average %q, want three numbers", f)
+// TestTalk: a run's lines are delivered whatever their length, also the last one without an end; other output is dropped.
+func TestTalk(t *testing.T) {
+	r, err := New(t.Context(), "again", "talk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	type object struct {
+		N    int
+		Text string
+	}
+	stdin, lines, err := StartTalk(r, func(o *object) bool { return o.N > 0 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := <-lines; o.N != 1 || len(o.Text) != 2*bufio.MaxScanTokenSize {
+		t.Errorf("first object %d has %d bytes, want number 1 and all of its bytes", o.N, len(o.Text))
+	}
+	_, err = io.WriteString(stdin, `{"n":2}`)
+	if err := errors.Join(err, stdin.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if o := <-lines; o.N != 2 {
+		t.Errorf("last object %d, want 2", o.N)
+	}
+	if o, more := <-lines; more {
+		t.Errorf("object %d after the last one", o.N)
+	}
+	if err := r.Ended(r.Wait()); err != nil {
+		t.Error(err)
+	}
+	if r, err = New(t.Context(), "again", "fine"); err != nil {
+		t.Fatal(err)
+	}
+	r.Path = "/no/such/program"
+	if _, _, err := StartTalk(r, func(*object) bool { return true }); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a program that does not exist: %v", err)
 	}
 }
