@@ -25,6 +25,12 @@ type Message struct {
 	Value     *Value // nil: none comes with it
 }
 
+// IsWhole reports whether the message says of no member that it does not contribute: all that it knows of enter a next step, or say
+// there that they do not.
+func (m *Message) IsWhole() bool {
+	return m.Sets == nil && m.Value != nil && m.Value.Data != nil && len(m.Value.Without) == 0
+}
+
 // The flags of a message.
 const (
 	flagCommitted = 1 << iota

@@ -69,7 +69,7 @@ func (t *Team) enter(ctx context.Context, line int, mine span.Record, give []byt
 		t.p.Port.Announce(t.id)
 	}
 	for {
-		c := wait.Cond{Addr: unsafe.Pointer(&words.Result.Seq), Val: seq, Width: 8, Cmp: wait.GE, Seen: seen}
+		c := wait.Cond{Addr: unsafe.Pointer(&words.Result.Seq), Val: seq, Width: 8, Cmp: wait.GE, Seen: seen, Agent: true}
 		if _, err = t.p.Waiter.Wait(&c, ctx); err == nil {
 			break
 		}

@@ -161,7 +161,7 @@ func (nd *node) start() {
 		Dead:  func(pe layout.Local) bool { return nd.dead[pe] },
 		Wake:  func(pe layout.Local) { rma.Rouse(&nd.m.Control(pe).Bell) },
 		Log:   func(err error) { nd.logs = append(nd.logs, err) },
-		Send: func(to int, message []byte) {
+		Send: func(to int, message []byte, _ bool) {
 			if nd.sends > 0 {
 				if nd.sends--; nd.sends == 0 {
 					nd.c.killNode(nd.index)

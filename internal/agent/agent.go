@@ -55,6 +55,7 @@ type Agent struct {
 	boxes    [][2]outbox       // by node and lane
 	retries  []retry           // by node
 	waits    waits             // for other agents
+	owes     time.Time         // since when other agents have not been told what is executed; zero: that is not known
 	progress bool              // what was received last has brought a count or an answer
 	broken   int               // how many retries wait for their time
 	armed    bool              // the bell is armed: the next Poll sleeps
@@ -165,13 +166,33 @@ func (a *Agent) pass() (err error) {
 		}
 	}
 	if err == nil && (slept || due) { // a busy agent looks at the clock seldom, and after the work of the pass
-		err = a.checkWaits(time.Now())
+		now := time.Now()
+		err = a.checkWaits(now)
+		fresh = a.tellLate(now) || fresh // the next pass posts it
 	}
 	if err != nil {
 		return err
 	}
 	a.settle((len(a.events) == 0 || a.flusher != nil) && !fresh && !posted)
 	return nil
+}
+
+// tellLate lets other agents be told what is executed if they have not been for as long as a sleep. So a busy team costs no words of
+// their own for that, and an agent wakes up for none. It returns whether there is something to tell.
+func (a *Agent) tellLate(now time.Time) bool {
+	switch {
+	case !a.receiver.Owes():
+		a.owes = time.Time{}
+		return false
+	case a.owes.IsZero():
+		a.owes = now
+		return false
+	case now.Sub(a.owes) < longestSleep:
+		return false
+	}
+	a.owes = time.Time{}
+	a.receiver.TellAll()
+	return true
 }
 
 // flush sends what was posted, and posts what has room then. It returns whether there was such.

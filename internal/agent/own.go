@@ -46,12 +46,26 @@ func worldNodes(page *layout.AgentPage, nodes int) (order []int) {
 // ownStream is the streams of an agent itself, one to each node, for messages about teams. It is as if the agent were one more PE of
 // the node. So a message arrives once, in order, whatever becomes of connections, or its node is lost. Its blocks are in
 // memory of its own.
+//
+// # Counts that may wait
+//
+// The other agent tells what it has executed, which frees blocks. That word is a frame of its own, for which this agent wakes up. A
+// message that others follow does without it (record.TeamLater), as theirs counts for it, too. The word goes
+//
+//   - with the next one to this node that does not wait;
+//   - for a message that no other follows, at once;
+//   - when half of a block is filled, or half of all blocks, at once;
+//   - otherwise after some 50 ms (tellLate), far below Config.Patience.
+//
+// So a stream has two blocks under way at most, as long as its messages are small, and nothing of a team that has ended well waits
+// for a word.
 type ownStream struct {
 	agent  *Agent
 	local  layout.Local
 	blocks []ownBlock
 	nodes  []ownTarget
 	room   []byte
+	used   int // blocks with records
 }
 
 // ownBlock is a block. It is free if it has no records.
@@ -79,24 +93,24 @@ func (s *ownStream) init(a *Agent) {
 // chunk is how much of a message a record carries, behind a byte that says whether more follows.
 const chunk = 3 << 10
 
-// send sends a message to a node.
-func (s *ownStream) send(node int, message []byte) {
+// send sends a message to a node. If others follow it, the word that it has come may wait.
+func (s *ownStream) send(node int, message []byte, follow bool) {
 	for more := byte(1); more == 1; {
 		part := message[:min(chunk, len(message))]
 		if message = message[len(part):]; len(message) == 0 {
 			more = 0
 		}
 		s.room = append(append(s.room[:0], more), part...)
-		s.sendChunk(node, s.room)
+		s.sendChunk(node, s.room, follow)
 	}
 }
 
 // sendChunk sends a part of a message to a node.
-func (s *ownStream) sendChunk(node int, part []byte) {
+func (s *ownStream) sendChunk(node int, part []byte, follow bool) {
 	to := &s.nodes[node]
 	switch {
 	case to.dead:
-	case len(to.waiting) > 0 || !s.add(node, part):
+	case len(to.waiting) > 0 || !s.add(node, part, follow):
 		to.waiting = append(to.waiting, slices.Clone(part))
 	}
 }
@@ -119,8 +133,11 @@ func (s *ownStream) receive(node int, part []byte) (message []byte, whole bool) 
 	return message, true
 }
 
+// halfBody is half of a block.
+const halfBody = layout.WireBody / 2
+
 // add adds a part of a message to a block, if there is room.
-func (s *ownStream) add(node int, part []byte) bool {
+func (s *ownStream) add(node int, part []byte, follow bool) bool {
 	to := &s.nodes[node]
 	size := record.SizePut(len(part))
 	at := -1
@@ -138,9 +155,14 @@ func (s *ownStream) add(node int, part []byte) bool {
 		}
 		b.body, b.first = b.body[:0], to.next
 		to.blocks = append(to.blocks, at)
+		s.used++
 	}
 	b := &s.blocks[at]
-	b.body = record.AppendTeam(b.body, part)
+	code := record.TeamLater
+	if before := len(b.body); !follow || before < halfBody && before+size >= halfBody || s.used > len(s.blocks)/2 {
+		code = record.TeamSoon
+	}
+	b.body = record.AppendTeam(b.body, code, part)
 	b.records++
 	to.next++
 	err := s.agent.sender.Add(&stream.Block{Local: s.local, Number: at, Node: node, Class: layout.ClassOneSided, First: b.first, Body: b.body})
@@ -159,6 +181,7 @@ func (s *ownStream) done(node int, count uint64) {
 			break
 		}
 		b.records = 0
+		s.used--
 		to.blocks = slices.Delete(to.blocks, 0, 1)
 	}
 	s.addWaiting()
@@ -167,7 +190,7 @@ func (s *ownStream) done(node int, count uint64) {
 // addWaiting adds what waits for room, as far as there is some.
 func (s *ownStream) addWaiting() {
 	for i := range s.nodes {
-		for to := &s.nodes[i]; len(to.waiting) > 0 && s.add(i, to.waiting[0]); {
+		for to := &s.nodes[i]; len(to.waiting) > 0 && s.add(i, to.waiting[0], false); {
 			to.waiting = slices.Delete(to.waiting, 0, 1)
 		}
 	}
@@ -178,6 +201,7 @@ func (s *ownStream) dropNode(node int) {
 	to := &s.nodes[node]
 	for _, at := range to.blocks {
 		s.blocks[at].records = 0
+		s.used--
 	}
 	*to = ownTarget{dead: true}
 	s.addWaiting()

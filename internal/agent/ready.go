@@ -34,8 +34,8 @@ func (a *Agent) takeReady() (some bool) {
 			continue
 		}
 		if atomic.LoadUint64(&s.wire.Teams) != 0 {
-			some = true
 			a.takeTeams(layout.Local(i))
+			some = some || a.sender.HasTurn() // otherwise nothing is left of the news
 		}
 		tail := atomic.LoadUint64(&s.wire.Tail)
 		if tail == s.head {

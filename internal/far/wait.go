@@ -63,7 +63,7 @@ func (d *deaths) lostNode(node int) error {
 
 // await waits for a condition on a word that the agent writes, or until the target is dead.
 func (p *Port) await(ctx context.Context, c *wait.Cond, to target) error {
-	c.Peer, c.Agent = int32(to.pe)+1, true
+	c.Peer, c.Agent, c.Alone = int32(to.pe)+1, true, true
 	for {
 		c.Seen = p.waiter.Epoch()
 		if err := p.deaths.gone(to); err != nil && !c.Ready() {
@@ -78,7 +78,7 @@ func (p *Port) await(ctx context.Context, c *wait.Cond, to target) error {
 // awaitNode waits until the first n records of a stream are executed, or the node is lost. Reports say that the wait is for peer,
 // a PE of the node.
 func (p *Port) awaitNode(ctx context.Context, s *stream, n uint64, peer layout.PE) error {
-	c := wait.Cond{Addr: unsafe.Pointer(s.done), Val: n, Width: 8, Cmp: wait.GE, Peer: int32(peer) + 1, Agent: true}
+	c := wait.Cond{Addr: unsafe.Pointer(s.done), Val: n, Width: 8, Cmp: wait.GE, Peer: int32(peer) + 1, Agent: true, Alone: true}
 	for {
 		c.Seen = p.waiter.Epoch()
 		if err := p.deaths.lostNode(int(s.node)); err != nil && !c.Ready() {

@@ -28,9 +28,11 @@ type Cond struct {
 	Signed bool           // the word is a signed integer
 	Cmp    Cmp            // word Cmp Val is the condition
 	// Agent says that the agent of the node writes the word. It stores it, and then loads the bell, by sequentially consistent
-	// operations: the wait needs no membarrier before it sleeps. And it writes within some microseconds as a rule: the wait does
-	// not yield, and giveWay is for its first sleep.
+	// operations: the wait needs no membarrier before it sleeps. And it writes soon as a rule: giveWay is for the first sleep.
 	Agent bool
+	// Alone says that the agent waits for other agents only: it writes within some microseconds as a rule, and no PE of the node
+	// needs the processor for that. The wait polls little and does not yield. Only with Agent.
+	Alone bool
 	// Peer is the PE that the wait is for: its number plus 1, AwaitsLock, or 0 if unknown. The watch for
 	// hangs reports it (Awaited).
 	Peer int32

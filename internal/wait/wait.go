@@ -119,7 +119,7 @@ func (w *Waiter) Expedited() bool { return w.barrier }
 func (w *Waiter) Wait(c *Cond, ctx context.Context) (uint64, error) { //nolint:revive // the condition is the subject, the context optional
 	w.Beat()
 	polls := w.Polls
-	if c.Agent {
+	if c.Alone {
 		polls = min(polls, agentPolls)
 	}
 	for timeout := w.First; ; {
@@ -132,7 +132,7 @@ func (w *Waiter) Wait(c *Cond, ctx context.Context) (uint64, error) { //nolint:r
 			return w.giveUp(c)
 		}
 		w.ServePeers()
-		for t := w.turns(); !c.Agent && t.next(); {
+		for t := w.turns(); !c.Alone && t.next(); {
 			if w.ServePeers() {
 				t.restartTiming()
 			}
@@ -149,7 +149,7 @@ func (w *Waiter) Wait(c *Cond, ctx context.Context) (uint64, error) { //nolint:r
 	}
 }
 
-// agentPolls is how often a wait for the agent polls before it sleeps.
+// agentPolls is how often a wait for the agent alone polls before it sleeps.
 const agentPolls = 20
 
 // soon bounds the first sleep of a wait for the agent: see giveWay.

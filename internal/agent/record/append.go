@@ -24,9 +24,9 @@ func ReservePut(b []byte, pe layout.Local, off uint64, n int) (record, data []by
 	return b, padded(p, n)
 }
 
-// AppendTeam appends a message between agents, of at most MaxPut bytes.
-func AppendTeam(b, message []byte) []byte {
-	b, p := reserve(b, OpTeam, 0, 0, len(message), 0, pad(len(message)))
+// AppendTeam appends a message between agents, of at most MaxPut bytes. The code is TeamSoon or TeamLater.
+func AppendTeam(b []byte, code uint8, message []byte) []byte {
+	b, p := reserve(b, OpTeam, code, 0, len(message), 0, pad(len(message)))
 	copy(padded(p, len(message)), message)
 	return b
 }

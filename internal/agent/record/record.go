@@ -79,6 +79,15 @@ const (
 	SignalAdd              // adds the value
 )
 
+// Codes of OpTeam: when the agent that has sent the message needs to know that it has come.
+const (
+	TeamSoon  uint8 = iota // as soon as it has
+	TeamLater              // with what is said to it later
+)
+
+// MayWait reports whether the word that r is executed may wait: its sender says that others follow, or that it needs it later only.
+func (r *Record) MayWait() bool { return r.Op == OpTeam && r.Code == TeamLater }
+
 // Status is how a request has ended, as the answer and Slot.Status say.
 type Status uint32
 

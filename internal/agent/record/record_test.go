@@ -115,11 +115,15 @@ func TestFields(t *testing.T) {
 			record, want.Length = AppendPutFrom(nil, pe, off, len(data), a), uint32(len(data))
 		case OpTeam:
 			off, want.Local, want.Offset = 0, 0, 0
-			record, want.Length = AppendTeam(nil, data), uint32(len(data))
+			code %= TeamLater + 1
+			record, want.Length, want.Code = AppendTeam(nil, code, data), uint32(len(data)), code
 		}
 		r := parseOne(t, record)
 		if r.Size() != len(record) || r.Op != op || r.Code != want.Code || r.Local != want.Local || r.Length != want.Length || r.Offset != off {
 			t.Fatalf("%+v, want %+v with %d bytes", r, want, len(record))
+		}
+		if may := op == OpTeam && code == TeamLater; r.MayWait() != may {
+			t.Fatalf("%+v: MayWait is %t, want %t", r, !may, may)
 		}
 		switch op {
 		case OpPut, OpTeam:

@@ -39,10 +39,10 @@ func (n *modelNode) clone() *modelNode {
 		x.streams, x.turns, x.parser.body = slices.Clone(x.streams), x.turns.clone(), slices.Clone(x.parser.body)
 	}
 	r := *n.r
-	r.turns, r.nodes = r.turns.clone(), slices.Clone(r.nodes)
+	r.turns, r.later, r.nodes = r.turns.clone(), r.later.clone(), slices.Clone(r.nodes)
 	for i := range r.nodes {
 		x := &r.nodes[i]
-		x.streams, x.turns, x.parser.body = slices.Clone(x.streams), x.turns.clone(), slices.Clone(x.parser.body)
+		x.streams, x.turns, x.later, x.parser.body = slices.Clone(x.streams), x.turns.clone(), x.later.clone(), slices.Clone(x.parser.body)
 		for j := range x.streams {
 			x.streams[j].answers.room = slices.Clone(x.streams[j].answers.room)
 		}
@@ -110,6 +110,7 @@ func (n *modelNode) appendState(out []byte) []byte {
 		x.parser.appendState(b)
 	}
 	n.r.turns.appendState(b)
+	n.r.later.appendState(b)
 	for i := range n.r.nodes {
 		x := &n.r.nodes[i]
 		b.add(uint64(x.state), uint64(x.generation), uint64(x.cursor), uint64(x.flight.frames), uint64(x.flight.bytes), uint64(len(x.streams)))
@@ -122,6 +123,7 @@ func (n *modelNode) appendState(out []byte) []byte {
 			}
 		}
 		x.turns.appendState(b)
+		x.later.appendState(b)
 		x.parser.appendState(b)
 	}
 	return b.b

@@ -33,6 +33,10 @@
 // answered: the sender has all answers to requests below. executed: records below are executed. done: records
 // below are executed, and the receiver has sent the answers to all of them before this frame.
 //
+// The receiver sends done as soon as records are executed. For records whose sender says that this may wait (record.MayWait), it
+// sends done together with the next done or answer to that node that does not wait, or when the driver
+// calls TellAll. A welcome tells it, too.
+//
 // # Connections
 //
 // The sender's frames and the receiver's replies share one connection, which the sender's node opens:
@@ -72,6 +76,7 @@
 //   - It handles all events of a Poll before it calls Next. So it posts nothing for a connection that has
 //     broken meanwhile.
 //   - It calls Turn until there is none, and Next for each such node until it returns false.
+//   - It calls Receiver.TellAll some time after Owes has become true, much earlier than a sender is impatient.
 //   - It posts the frames of Next in order: header, then body or data.
 //   - After Broken it calls Sender.Retry when it is time to open a new connection.
 //   - It takes the blocks of a PE in the order of the ready ring. So a PE uses a block again only when its State

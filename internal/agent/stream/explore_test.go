@@ -296,6 +296,10 @@ func (m *member) PeerFailed(q int, out []explore.Effect) []explore.Effect {
 }
 
 func (m *member) Tick(out []explore.Effect) []explore.Effect {
+	if m.n.r.Owes() { // much sooner than a connection is given up
+		m.n.r.TellAll()
+		return m.pump(out)
+	}
 	for q := range m.sys.nodes {
 		if e := &m.out[q]; e.open && m.n.s.IsBusy(q) {
 			e.open = false
@@ -322,6 +326,8 @@ func TestExplore(t *testing.T) {
 		{scenario{shape: pair, calls: 2, active: 1, ops: []opKind{doFetch, doGet}}, explore.Faults{Losses: 2, Ticks: 1, Timeouts: 3}, false},
 		{scenario{shape: small, calls: 1, active: 3, ops: []opKind{doFetch}, piece: 40}, explore.Faults{Losses: 2, Timeouts: 3}, false},
 		{scenario{shape: three, calls: 1, active: 1, ops: []opKind{doFetch}}, explore.Faults{Deaths: 1, Losses: 1, Timeouts: 2}, false},
+		{scenario{shape: small, calls: 2, active: 1, ops: []opKind{doTeam}}, explore.Faults{Losses: 2, Ticks: 1, Timeouts: 4}, false},
+		{scenario{shape: small, calls: 2, active: 3, ops: []opKind{doTeam, doPut}}, explore.Faults{Losses: 1, Timeouts: 4}, false},
 		{scenario{shape: pair, calls: 2, active: 3, ops: []opKind{doFetch, doAdd}}, explore.Faults{Losses: 2, Ticks: 1, Timeouts: 3}, true},
 		{scenario{shape: three, calls: 2, active: 3, ops: []opKind{doFetch}}, explore.Faults{Deaths: 1, Losses: 1, Timeouts: 2}, true},
 	} {
@@ -350,7 +356,7 @@ func TestExploreRandom(t *testing.T) {
 			calls:  1 + rng.IntN(4),
 			active: rng.Uint64(),
 			piece:  []int{0, 0, 7, 31, 64}[rng.IntN(5)],
-			ops:    []opKind{doPut, doFetch, doPutFrom, doGet, doAdd, doSignal}[rng.IntN(4):][:1+rng.IntN(2)],
+			ops:    []opKind{doPut, doFetch, doPutFrom, doGet, doAdd, doSignal, doTeam}[rng.IntN(6):][:1+rng.IntN(2)],
 		}
 		return s, explore.Faults{Deaths: rng.IntN(2), Losses: rng.IntN(4), Ticks: rng.IntN(2), Timeouts: 20}
 	}

@@ -48,6 +48,10 @@ var mutants = []struct {
 	{"a put from the heap is read from the heap of another PE", "RandomWorlds", "sender.go", "Read{Local: local, Offset", "Read{Local: 0, Offset"},
 	{"the data of puts from the heap may lie anywhere", "AddRefuses", "sender.go", "if putsFrom && err == nil {", "if false {"},
 	{"records that change after they were added are believed", "PutsFromThatChange", "sender.go", "if err := s.c.Limits.CheckSource(&s.record); err != nil {\n\t\t\treturn 0, 0, err", "if err != nil {\n\t\t\treturn 0, 0, err"},
+	{"a done that may wait waits for ever", "Later", "receiver.go", "\t\tr.nodes[node].tellAll()\n", ""},
+	{"a done that may wait does not go with others", "Later", "receiver.go", "\tn.turns.add(at)\n\tn.tellAll()\n", "\tn.turns.add(at)\n"},
+	{"a done waits if it may for one of its records", "Later", "receiver.go", "waits || !r.record.MayWait()", "!r.record.MayWait()"},
+	{"a done waits if puts of words come first", "Later", "receiver.go", "waits || n > 0", "waits"},
 	{"answers have no bound", "ReceiverRefuses", "receiver.go", "if answers && st.answers.isFull() {", "if false {"},
 }
 

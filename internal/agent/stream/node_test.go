@@ -122,6 +122,7 @@ const (
 	doGet
 	doSignal
 	doPutFrom
+	doTeam // a message whose done may wait
 	opKinds
 )
 
@@ -157,6 +158,8 @@ func (n *modelNode) issue(local, node, class int, kind opKind) bool {
 		b = record.AppendPutFrom(nil, 0, base, 8, base+8*(uint64(local)*mostRecords+number))
 	case doSignal:
 		b = record.AppendSignal(nil, 0, base, record.SignalSet, number)
+	case doTeam:
+		b = record.AppendTeam(nil, record.TeamLater, binary.LittleEndian.AppendUint64(nil, number))
 	}
 	block := pe.openBlock(st, node, class, len(b))
 	if block == nil {
@@ -222,7 +225,7 @@ func (n *modelNode) collect() {
 
 // Execute implements Executor.
 func (n *modelNode) Execute(source Source, r *record.Record) (status record.Status, value uint64) {
-	if err := testLimits.Check(r); err != nil {
+	if err := testLimits.Check(r); err != nil && r.Op != record.OpTeam {
 		n.fail("Check: %v", err)
 	}
 	m := n.memory[source]
@@ -231,7 +234,7 @@ func (n *modelNode) Execute(source Source, r *record.Record) (status record.Stat
 	}
 	tag := r.Operand()
 	switch r.Op {
-	case record.OpPut:
+	case record.OpPut, record.OpTeam:
 		tag = binary.LittleEndian.Uint64(r.Data())
 	case record.OpAtomic, record.OpAtomicFetch:
 		tag, value = r.Cond(), m.adds

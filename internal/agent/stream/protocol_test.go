@@ -54,6 +54,8 @@ var (
 	onePut   = record.AppendPut(nil, 0, base, []byte("12345678"))
 	oneFetch = record.AppendAtomicFetch(nil, 0, base, record.CodeOf(record.AtomicAdd, 8), 1, 0, 3)
 	oneGet   = record.AppendGet(nil, 1, base+64, 5, base+8, 4)
+	oneTeam  = record.AppendTeam(nil, record.TeamLater, []byte("message"))
+	oneLast  = record.AppendTeam(nil, record.TeamSoon, []byte("message"))
 	oneStrip = record.AppendGetStrided(nil, 1, base+64, record.Shape{Step: 16, Block: 8, N: 3}, base+8, 5)
 )
 

@@ -18,6 +18,7 @@ type Receiver struct {
 	c      ReceiverConfig
 	nodes  []inNode
 	turns  turns         // nodes for which Next may have something
+	later  turns         // nodes with streams in later
 	record record.Record // the one that is being executed
 }
 
@@ -28,6 +29,7 @@ type inNode struct {
 	cursor     int // the next stream to name in the reply
 	streams    []inStream
 	turns      turns // streams with something to send
+	later      turns // streams of which only a done is to be sent, which may wait for what else goes to the node
 	flight     flight
 	parser     parser
 }
@@ -72,6 +74,7 @@ func NewReceiver(c ReceiverConfig) *Receiver {
 		r.nodes[i].parser.ofSender = true
 	}
 	r.turns.grow(c.Nodes)
+	r.later.grow(c.Nodes)
 	return r
 }
 
@@ -95,6 +98,7 @@ func (n *inNode) reset(s state, generation uint32) {
 	n.state, n.generation, n.cursor, n.flight = s, generation, 0, flight{}
 	n.parser.reset()
 	n.turns.clear()
+	n.later.clear()
 }
 
 // Received takes bytes that have come on the connection that the other node opened, and executes the records
@@ -107,6 +111,7 @@ func (r *Receiver) Received(node int, generation uint32, data []byte, x Executor
 	if err := n.parser.each(data, func(p *piece) error { return r.handle(node, p, x) }); err != nil {
 		n.state = failed
 		n.turns.clear()
+		n.later.clear()
 		return fmt.Errorf("node %d: %w", node, err)
 	}
 	return nil
@@ -150,6 +155,7 @@ func (n *inNode) stream(at int) *inStream {
 	if at >= len(n.streams) {
 		n.streams = append(n.streams, make([]inStream, at+1-len(n.streams))...)
 		n.turns.grow(len(n.streams))
+		n.later.grow(len(n.streams))
 	}
 	return &n.streams[at]
 }
@@ -166,14 +172,12 @@ func (r *Receiver) execute(node, at int, p *piece, x Executor) error {
 	if p.Number > st.executed {
 		return p.bad("first number", p.Number, "at most the %d records that are executed", st.executed)
 	}
-	n.turns.add(at)
-	r.turns.add(node)
 	source := Source{Node: node, Local: layout.Local(p.Local), Class: int(p.Class), Incarnation: p.Incarnation}
-	body := p.body
+	body, waits := p.body, false // waits: the source waits for the records
 	for number, end := p.Number, p.Number+uint64(p.N); number < end; number++ {
 		if number == st.executed {
 			n := x.PutWords(source, body, int(end-number))
-			body = body[n*record.SizePutWord:]
+			body, waits = body[n*record.SizePutWord:], waits || n > 0
 			st.executed += uint64(n)
 			if number += uint64(n); number == end {
 				break
@@ -183,7 +187,7 @@ func (r *Receiver) execute(node, at int, p *piece, x Executor) error {
 		if err != nil {
 			return fmt.Errorf("%w: record %d of local PE %d: %w", ErrFrame, number, p.Local, err)
 		}
-		body = rest
+		body, waits = rest, waits || !r.record.MayWait()
 		if r.record.Op == record.OpPutFrom {
 			return p.bad("op", uint64(r.record.Op), "a put with its data, as the agent of the source sends it")
 		}
@@ -203,7 +207,33 @@ func (r *Receiver) execute(node, at int, p *piece, x Executor) error {
 	if len(body) > 0 {
 		return p.bad("bytes", uint64(p.Bytes), "%d, the size of its %d records", int(p.Bytes)-len(body), p.N)
 	}
+	if !waits {
+		n.later.add(at)
+		r.later.add(node)
+		return nil
+	}
+	n.turns.add(at)
+	n.tellAll()
+	r.turns.add(node)
 	return nil
+}
+
+// tellAll gives a turn to the streams that wait for what else goes to the node.
+func (n *inNode) tellAll() {
+	for at, ok := n.later.pop(); ok; at, ok = n.later.pop() {
+		n.turns.add(at)
+	}
+}
+
+// Owes reports whether there are records of which no node has been told that they are executed, as that may wait (record.MayWait).
+func (r *Receiver) Owes() bool { return !r.later.isEmpty() }
+
+// TellAll lets Next tell all nodes what is executed.
+func (r *Receiver) TellAll() {
+	for node, ok := r.later.pop(); ok; node, ok = r.later.pop() {
+		r.nodes[node].tellAll()
+		r.turns.add(node)
+	}
 }
 
 // Turn returns a node for which Next may have something, and takes it off the list.

@@ -254,6 +254,9 @@ func (s *Sender) release(n *outNode, at int) {
 // Turn returns a node for which Next may have something, and takes it off the list.
 func (s *Sender) Turn() (node int, ok bool) { return s.turns.pop() }
 
+// HasTurn reports whether Turn would return a node.
+func (s *Sender) HasTurn() bool { return !s.turns.isEmpty() }
+
 // Next makes f the next frame to the node, on the connection that this node opens. It returns false if there
 // is none, or if the window is full.
 func (s *Sender) Next(node int, f *Frame) bool {

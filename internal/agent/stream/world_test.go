@@ -283,6 +283,7 @@ func (w *world) settle() error {
 		}
 		for me := range w.nodes {
 			if !w.isDead(me) {
+				w.nodes[me].r.TellAll()
 				w.retry(me)
 				w.pump(me)
 			}
@@ -371,6 +372,7 @@ func (w *world) step(choose func(n int) int, deaths bool) {
 	case what < 8:
 		w.pump(me)
 	case what == 8:
+		w.nodes[me].r.TellAll()
 		w.retry(me)
 	case what == 9:
 		if deaths {

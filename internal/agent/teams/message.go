@@ -43,12 +43,14 @@ func (t *Teams) send(node int, h head) { t.sendMessage(node, h, nil) }
 
 // sendMessage sends a message.
 func (t *Teams) sendMessage(node int, h head, m *span.Message) {
+	follow := false
 	t.room = append(t.room[:0], byte(h.kind), h.line)
 	t.room = binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64(t.room, h.name[0]), h.name[1])
 	if m != nil {
 		t.room = m.Append(t.room)
+		follow = m.IsWhole() // the team goes on, and each step has a message from node to node
 	}
-	t.cfg.Send(node, t.room)
+	t.cfg.Send(node, t.room, follow)
 }
 
 // Receive takes a message of another node. The caller may use its memory again.

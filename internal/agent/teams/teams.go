@@ -21,8 +21,9 @@ type Config struct {
 	Dead func(pe layout.Local) bool
 	// Wake wakes a PE whose words have changed.
 	Wake func(pe layout.Local)
-	// Send sends a message to another node: once, and in order, or the node is lost. The message is not kept.
-	Send func(node int, message []byte)
+	// Send sends a message to another node: once, and in order, or the node is lost. The message is not kept. follow says that
+	// another one to that node follows, sooner or later.
+	Send func(node int, message []byte, follow bool)
 	// Log takes what went wrong.
 	Log func(err error)
 }

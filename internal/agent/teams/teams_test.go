@@ -42,7 +42,7 @@ func newTestNode(nodes, locals int) *testNode {
 		Words: func(pe layout.Local) *layout.Upper { return n.words[pe] },
 		Dead:  func(pe layout.Local) bool { return n.dead[pe] },
 		Wake:  func(layout.Local) {},
-		Send:  func(to int, m []byte) { n.sent = append(n.sent, sent{to, string(m)}) },
+		Send:  func(to int, m []byte, _ bool) { n.sent = append(n.sent, sent{to, string(m)}) },
 		Log:   func(err error) { n.logs = append(n.logs, err.Error()) },
 	})
 	return n
