@@ -1,21 +1,15 @@
 package stream
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
-	"strings"
 	"testing"
 
-	"github.com/goshmem/goshmem/internal/weave"
+	"github.com/goshmem/goshmem/internal/weave/mutanttest"
 )
 
+type mistake mutanttest.Mutant
+
 // mutants are mistakes that a programmer could make, and the test that finds each.
-var mutants = []struct {
-	breaks         string
-	test           string
-	file, old, new string
-}{
+var mutants = []mistake{
 	{"a record that comes again is executed again", "Duplicates", "receiver.go", "if number < st.executed {", "if false {"},
 	{"late bytes of an earlier connection are executed", "RandomWorlds", "receiver.go", "if generation != n.generation || n.state < greeting", "if n.state < greeting"},
 	{"late replies of an earlier connection are believed", "Explore", "sender_receive.go", "generation != n.generation || n.state < greeting", "n.state < greeting"},
@@ -55,36 +49,5 @@ var mutants = []struct {
 	{"answers have no bound", "ReceiverRefuses", "receiver.go", "if answers && st.answers.isFull() {", "if false {"},
 }
 
-// TestMutants builds the machines with these mistakes and checks that the tests find each.
-func TestMutants(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds a program with mutants")
-	}
-	const dir = "internal/agent/stream"
-	var changes []weave.Change
-	for _, m := range mutants {
-		changes = append(changes, weave.Change{File: dir + "/" + m.file, Old: m.old, New: m.new})
-	}
-	o, err := weave.New("../../..", t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	alone, err := o.Switch(changes)
-	if err != nil || len(alone) > 0 {
-		t.Fatalf("%v; changes outside of functions: %v, want none", err, alone)
-	}
-	program, err := o.Build(t.Context(), dir, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, m := range mutants {
-		t.Run(m.breaks, func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), program, "-test.run", "^Test"+m.test+"$", "-test.short", "-test.timeout", "60s")
-			cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d", weave.MutantVar, i+1))
-			out, err := cmd.CombinedOutput()
-			if err == nil || !strings.Contains(string(out), "--- FAIL: Test"+m.test) {
-				t.Errorf("Test%s does not find that %s (%v):\n%.1000s", m.test, m.breaks, err, out)
-			}
-		})
-	}
-}
+// TestMutants checks that the tests find each mutant.
+func TestMutants(t *testing.T) { mutanttest.Run(t, "../../..", "internal/agent/stream", mutants) }
