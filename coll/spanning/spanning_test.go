@@ -253,7 +253,7 @@ func TestSplitRefused(t *testing.T) {
 	all := func(int) []int { return allOf(4) }
 	wantAll[*coll.MembersError](t, c.but(), split(func(int) []int { return []int{0, 9} }, same))
 	wantAll[*coll.MembersError](t, c.but(), split(func(int) []int { return []int{0, 1, 2, 1} }, same))
-	wantAll[*coll.OtherError](t, c.but(), split(all, func(pe int) uint64 { return uint64(pe / 2) }))
+	wantAll[*DifferError](t, c.but(), split(all, func(pe int) uint64 { return uint64(pe / 2) }))
 	fatal(t, errors.Join(split(all, same)...))
 
 	var made [4][]Made

@@ -35,7 +35,10 @@ type Team struct {
 
 	busy      atomic.Bool
 	broken    atomic.Bool
-	disagreed bool // an agreement has ended badly
+	why       error // the error that has broken the team; nil: it is not broken, or this member has left it
+	disagreed bool  // an agreement has ended badly
+	posted    bool  // this member has entered the step of its next collective, and says there who is dead
+	shown     bool  // others may read Given
 	released  atomic.Bool
 }
 
@@ -150,6 +153,14 @@ func (t *Team) Same(ctx context.Context, w coll.Words) (Difference, error) {
 	return d.difference(), err
 }
 
+// DifferError reports two members that have not called the same. All members get the same one.
+type DifferError struct{ First, Differs int } // Differs is the lowest member that called something else than First, the lowest one
+
+// Error names both.
+func (e *DifferError) Error() string {
+	return fmt.Sprintf("member %d called another collective than member %d, or with other arguments", e.Differs, e.First)
+}
+
 // Difference says whether members have given the same words.
 type Difference struct {
 	First, Differs       int // the lowest member, and the lowest one that has given other words; Differs is -1 if there is none
@@ -166,25 +177,30 @@ func (d *decision) difference() Difference {
 //   - Errors: if a member has failed, all members get an error. Then the team is broken, unless it is tolerant and all that failed
 //     did so because of a death: Conclude returns ErrAgain.
 func (t *Team) Conclude(ctx context.Context, w coll.Words, failed error) (Difference, error) {
-	r := span.Record{First: w}
-	if failed != nil {
-		r.Fault, r.Who = t.faultOf(failed)
-	}
-	d, err := t.step(ctx, r, nil)
+	d, err := t.step(ctx, span.Record{First: w}, failed)
 	return d.difference(), err
 }
 
 // ErrAgain reports that a member of a tolerant team could not do its part of a collective because another one has died, and
-// that the survivors have to do it again without that one.
+// that the survivors have to do it again without that one. It is the cause of every *AgainError.
 var ErrAgain = errors.New("a member died in a collective, which the others have to do again")
 
+// AgainError has the members that died for that. All members that live get the same one.
+type AgainError struct{ Dead []int } // ascending
+
+// Error names the members.
+func (e *AgainError) Error() string { return fmt.Sprintf("members %v: %v", e.Dead, ErrAgain) }
+
+// Unwrap returns ErrAgain.
+func (e *AgainError) Unwrap() error { return ErrAgain }
+
 // step is a collective of one step. It returns the decision.
-func (t *Team) step(ctx context.Context, mine span.Record, give []byte) (decision, error) {
+func (t *Team) step(ctx context.Context, mine span.Record, failed error) (decision, error) {
 	if !t.busy.CompareAndSwap(false, true) { // the words are those of the collective that is under way
 		return decision{}, coll.ErrConcurrent
 	}
 	defer t.busy.Store(false)
-	return t.meet(ctx, mine, give)
+	return t.meet(ctx, mine, nil, failed)
 }
 
 // refusal returns why a broken or released team refuses a collective.
@@ -195,8 +211,8 @@ func (t *Team) refusal() error {
 	case !t.broken.Load():
 		return nil
 	}
-	if who := t.knownDead(); who != nil && !t.tolerant {
-		return &coll.DeadError{Members: who}
+	if e, is := errors.AsType[*coll.DeadError](t.why); is {
+		return e // and not whom this member knows to be dead by now: others may know of others
 	}
 	return coll.ErrBroken
 }
@@ -204,6 +220,7 @@ func (t *Team) refusal() error {
 // giveUp breaks the team because of err, and returns err.
 func (t *Team) giveUp(err error) error {
 	if !t.broken.Swap(true) {
+		t.why = err
 		t.mark(layout.UpperSteps, board.GaveUp)
 	}
 	return err
@@ -231,17 +248,14 @@ func (t *Team) knownDead() (who []int) {
 // teamError turns an error of the part, which names its members, into one that names members of the team.
 func (t *Team) teamError(err error) error {
 	if e, ok := errors.AsType[*coll.DeadError](err); ok {
-		all := t.knownDead() // the part knows of its own members only
+		var all []int
 		for _, i := range e.Members {
-			if who := t.local[i]; !slices.Contains(all, who) {
-				all = append(all, who)
-			}
+			all = append(all, t.local[i])
 		}
-		slices.Sort(all)
 		return &coll.DeadError{Members: all}
 	}
 	if e, ok := errors.AsType[*coll.LeftError](err); ok {
-		return t.faultError(left, int32(t.local[e.Member]))
+		return &coll.LeftError{Member: t.local[e.Member]}
 	}
 	if e, ok := errors.AsType[*coll.LateError](err); ok {
 		return &coll.LateError{Member: t.local[e.Member], Err: e.Err}
@@ -279,6 +293,9 @@ func (t *Team) Dissolve(ctx context.Context, w coll.Words) error {
 		atomic.StoreUint32(&t.p.Words.Parts[t.id].Ended, 1) // before another team has the words
 		t.p.Port.Announce(t.id)
 		err = t.teamError(t.part.Dissolve(ctx))
+		if _, is := errors.AsType[*coll.DeadError](err); is {
+			err = nil // all have met before: other nodes know nothing of a death after that
+		}
 	}
 	t.Release()
 	return err
