@@ -17,7 +17,7 @@ type Config struct {
 	World       []int // the nodes of the first team of all PEs, in the order of their first PEs; nil: that is not known
 	// Words returns the words of a PE of this node.
 	Words func(pe layout.Local) *layout.Upper
-	// Dead says whether the death of a PE of this node is known.
+	// Dead says whether the death of a PE of this node is known, and it has no successor.
 	Dead func(pe layout.Local) bool
 	// Wake wakes a PE whose words have changed.
 	Wake func(pe layout.Local)
@@ -64,6 +64,14 @@ type member struct {
 	pe    layout.Local
 	start uint64 // as it has described the team; 0: it has not yet
 	gone  bool   // its words are a later team's
+	dead  bool   // it has died. It stays so when the PE has a successor, which is no member, and whose words these are then
+	last  [layout.UpperLines]last
+}
+
+// last is what a dead member has left in the words of a line.
+type last struct {
+	word uint64 // as wordOf returns it
+	data []byte // what it has contributed to the step in word
 }
 
 // New returns the teams of a node before any.
@@ -118,7 +126,7 @@ func (t *Teams) describedBy(pe layout.Local, id int) (*team, error) {
 			return nil, fmt.Errorf("team %d: %w", id, err)
 		}
 	}
-	i := slices.IndexFunc(m.members, func(x member) bool { return x.pe == pe })
+	i := m.indexOf(pe)
 	if i < 0 || m.id != id {
 		return nil, fmt.Errorf("team %d: PE %d has described it, want one of its members, with id %d", id, pe, m.id)
 	}
@@ -170,6 +178,9 @@ func (t *Teams) complete(m *team) (err error) {
 		}
 	}
 	m.done = make([]bool, len(m.nodes))
+	for i := range m.members {
+		m.members[i].dead = t.cfg.Dead(m.members[i].pe)
+	}
 	t.register(m)
 	return nil
 }
@@ -204,6 +215,11 @@ func (m *team) shares(other *team) bool {
 	})
 }
 
+// indexOf returns which member a PE is, or -1.
+func (m *team) indexOf(pe layout.Local) int {
+	return slices.IndexFunc(m.members, func(x member) bool { return x.pe == pe })
+}
+
 // hasWords reports whether the words of its id are the team's.
 func (t *Teams) hasWords(m *team) bool { return slices.Contains(t.latest[m.id], m) }
 
@@ -225,7 +241,7 @@ func (t *Teams) proceed(m *team, line int) {
 		case span.Word:
 			p.SetWord(t.wordOf(m, line, i))
 		case span.News:
-			p.SetDead(t.cfg.Dead(m.members[i].pe))
+			p.SetDead(m.members[i].dead)
 		case span.Data:
 			t.perform(m, line, p.SetData(t.fold(m, line), nil))
 		}
@@ -233,6 +249,9 @@ func (t *Teams) proceed(m *team, line int) {
 }
 
 // Dies takes the news that a PE of this node has died. What it has described and not announced counts as announced.
+//
+// A part may judge the PE much later, when its other members have entered the step. By then the PE may have a successor, which is not
+// dead and writes in these words. So each team keeps who has died, and what it has left.
 func (t *Teams) Dies(pe layout.Local, unread uint64) {
 	for id := range layout.UpperTeams {
 		if unread>>id&1 != 0 {
@@ -242,6 +261,14 @@ func (t *Teams) Dies(pe layout.Local, unread uint64) {
 		}
 	}
 	for _, m := range t.named {
+		if i := m.indexOf(pe); i >= 0 {
+			x := &m.members[i]
+			x.dead = false // a team that has just become known has taken it for dead, but has not looked what it has left
+			for line := range x.last {
+				x.last[line] = last{t.wordOf(m, line, i), t.contribution(m, line, i)}
+			}
+			x.dead = true
+		}
 		t.look(m)
 		t.endIfLeft(m)
 	}
@@ -285,7 +312,7 @@ func (t *Teams) noteGone(m *team, pe layout.Local) {
 			continue
 		}
 		// If it is not known to have described the other team, that may be the later one.
-		if i := slices.IndexFunc(old.members, func(x member) bool { return x.pe == pe }); i >= 0 && old.members[i].start != 0 {
+		if i := old.indexOf(pe); i >= 0 && old.members[i].start != 0 {
 			old.members[i].gone = true
 			t.endIfLeft(old)
 		}
@@ -294,7 +321,7 @@ func (t *Teams) noteGone(m *team, pe layout.Local) {
 
 // endIfLeft ends a team here of which no member of this node makes a step any more. Until other nodes have ended it, it answers them.
 func (t *Teams) endIfLeft(m *team) {
-	if !m.ended && !slices.ContainsFunc(m.members, func(x member) bool { return !x.gone && !t.cfg.Dead(x.pe) }) {
+	if !m.ended && !slices.ContainsFunc(m.members, func(x member) bool { return !x.gone && !x.dead }) {
 		t.end(m)
 	}
 }
@@ -322,7 +349,7 @@ func (t *Teams) forgetIfDone(m *team) {
 	}
 	for i := range m.members { // the dead say nothing of the end themselves, and their words must not make the team known again
 		x := &m.members[i]
-		if p := &t.cfg.Words(x.pe).Parts[m.id]; t.cfg.Dead(x.pe) && x.start != 0 && atomic.LoadUint64(&p.Start) == x.start {
+		if p := &t.cfg.Words(x.pe).Parts[m.id]; x.dead && x.start != 0 && atomic.LoadUint64(&p.Start) == x.start {
 			atomic.StoreUint32(&p.Ended, 1)
 		}
 	}

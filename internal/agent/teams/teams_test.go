@@ -193,6 +193,54 @@ func TestBadMessages(t *testing.T) {
 	}
 }
 
+// A PE that has died before it entered a step is missing as dead, and one that has entered it contributes, also if it has a successor when
+// its node comes to judge it. The successor's words stay as they are.
+func TestSuccessor(t *testing.T) {
+	for k := range 4 {
+		clears, entered := k&1 != 0, k&2 != 0
+		n := newTestNode(2, 3)
+		called := name{7, 7}
+		for pe := range 3 {
+			n.describe(pe, 5, called, 10, 0, 1, 2)
+			if err := n.Announced(layout.Local(pe), 5); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.enter(2, 5, 11, 0)
+		if entered {
+			n.enter(1, 5, 11, 8)
+		}
+		n.dead[1] = true
+		n.Dies(1, 0) // PE 0 is judged first, and has not entered
+		n.dead[1] = false
+		if clears {
+			*n.words[1] = layout.Upper{}
+			n.describe(1, 6, name{8, 8}, 2, 1)
+		}
+		before := *n.words[1]
+		n.Receive(1, messageOf(called, layout.UpperSteps, &span.Message{Kind: ftco.Up, Seq: 1, Value: value(nil)}))
+		n.enter(0, 5, 11, 0)
+		if err := n.Announced(0, 5); err != nil {
+			t.Fatal(err)
+		}
+		for _, pe := range []int{0, 2} {
+			r := &n.words[pe].Lines[layout.UpperSteps][5].Result
+			if entered {
+				if r.Seq != 11 || r.Lacks != 0 || r.Gave != uint32(span.PieceBytes(1, 8)) {
+					t.Errorf("PE %d: result of step %d without %d members and with %d bytes, want that of step 11 with what the dead member 1 gave", pe, r.Seq, r.Lacks, r.Gave)
+				}
+				continue
+			}
+			if l := (*layout.UpperLack)(unsafe.Pointer(&r.Body[0])); r.Seq != 11 || r.Lacks != 1 || *l != (layout.UpperLack{Member: 1, Why: uint32(board.Died)}) {
+				t.Errorf("PE %d: result of step %d without %d members, the first one %+v; want that of step 11 without the dead member 1", pe, r.Seq, r.Lacks, *l)
+			}
+		}
+		if *n.words[1] != before {
+			t.Error("the agent has written in the words of the successor")
+		}
+	}
+}
+
 // FuzzReceive gives a node messages of any bytes, between steps of its own members. It neither panics nor stops working.
 func FuzzReceive(f *testing.F) {
 	world := name{layout.UpperFirstWorld, 0}
