@@ -41,7 +41,7 @@ func (t *Team) vote(ctx context.Context, flags uint64) (coll.Agreement, error) {
 	t.postRefusal()
 	var known []byte
 	if who := t.knownDead(); who != nil {
-		known = t.bitsOf(who)
+		known = bitsOf(who, len(t.pes))
 	}
 	t.post(layout.UpperVotes, span.Record{And: flags}, known)
 	d, err := t.await(ctx, layout.UpperVotes)
@@ -57,7 +57,7 @@ func (t *Team) vote(ctx context.Context, flags uint64) (coll.Agreement, error) {
 		t.mark(layout.UpperVotes, board.GaveUp)
 		return coll.Agreement{}, err
 	}
-	return coll.Agreement{Flags: d.And, Failed: unite(d.failed, t.ofBits(d.gave))}, nil
+	return coll.Agreement{Flags: d.And, Failed: unite(d.failed, membersIn(d.gave, len(t.pes)))}, nil
 }
 
 // ErrNodes reports a team on more nodes than a team can be.
@@ -96,8 +96,7 @@ func (t *Team) trySurvivors(ctx context.Context, tolerant bool) (made Made, agai
 	if len(pes) == part.Size() {
 		return Made{Near: part}, false, nil
 	}
-	name := hashName(t.name, bySurvivors, t.seq[layout.UpperVotes]-t.start, pes[0])
-	far, err := t.p.newTeam(part, pes, name)
+	far, err := makeTeam(t, layout.UpperVotes, part, pes)
 	flags := uint64(1)
 	if err != nil {
 		flags = 0

@@ -283,6 +283,38 @@ func TestSplitRefused(t *testing.T) {
 	fatal(t, errors.Join(split(all, same)...))
 }
 
+// A team that only some nodes have described, as the others could not make it, leaves nothing with the agents once its words are used again.
+func TestSplitOnSomeNodes(t *testing.T) {
+	c := newCluster(t, 2, 1, 2)
+	fatal(t, errors.Join(c.each(c.but(), func(ctx context.Context, x *process) error {
+		for round := range 200 {
+			list := allOf(5)
+			if x.of.index == round%3 {
+				list = []int{3, 9}
+			}
+			_, err := x.world.Split(ctx, 3, list, false)
+			if _, is := errors.AsType[*coll.MembersError](err); !is {
+				return fmt.Errorf("round %d: %w, want a MembersError", round, err)
+			}
+		}
+		var all []*Team // as many at once as use all words of those before
+		for range 8 {
+			made, err := x.world.Split(ctx, 3, allOf(5), false)
+			if err != nil {
+				return err
+			}
+			all = append(all, made.Far)
+		}
+		for _, team := range all {
+			if err := errors.Join(meet(ctx, team), team.Dissolve(ctx, coll.Words{})); err != nil {
+				return err
+			}
+		}
+		return nil
+	})...))
+	c.wantTeams(1)
+}
+
 // Lists that are no groups are found by the part that they are none on.
 func TestSplitOverlaps(t *testing.T) {
 	c := newCluster(t, 2, 2)

@@ -56,8 +56,8 @@ func (t *Team) Split(ctx context.Context, kind uint64, members []int, tolerant b
 	}
 	pes, spans := t.membersOf(members)
 	var far *Team
-	if part != nil && spans { // described before the step: who uses the team relies on it
-		if far, err = t.p.newTeam(part, pes, hashName(t.name, bySplit, t.seq[layout.UpperSteps]-t.start, pes[0])); err != nil {
+	if part != nil && spans && t.refusal() == nil { // described before the step: who uses the team relies on it
+		if far, err = makeTeam(t, layout.UpperSteps, part, pes); err != nil {
 			mine.Status = statusNoTeam
 		}
 	}

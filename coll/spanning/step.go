@@ -65,7 +65,7 @@ func (t *Team) setFault(mine *span.Record, give []byte, failed error) []byte {
 		if t.tolerant {
 			mine.Fault = span.Again
 		}
-		bits := t.bitsOf(who)
+		bits := bitsOf(who, len(t.pes))
 		if t.shown { // others may still read Given
 			bits = bits[:min(len(bits), layout.UpperData-span.RecordBytes)]
 		}
@@ -97,18 +97,18 @@ func (t *Team) postRefusal() {
 	}
 }
 
-// bitsOf returns some members as bits.
-func (t *Team) bitsOf(who []int) []byte {
-	bits := make([]byte, (len(t.pes)+7)/8)
+// bitsOf returns some of n members as bits.
+func bitsOf(who []int, n int) []byte {
+	bits := make([]byte, (n+7)/8)
 	for _, i := range who {
 		bits[i/8] |= 1 << (i % 8)
 	}
 	return bits
 }
 
-// ofBits returns the members whose bits are set, ascending.
-func (t *Team) ofBits(bits []byte) (who []int) {
-	for i := range min(len(t.pes), 8*len(bits)) {
+// membersIn returns those of n members whose bits are set, ascending.
+func membersIn(bits []byte, n int) (who []int) {
+	for i := range min(n, 8*len(bits)) {
 		if bits[i/8]>>(i%8)&1 != 0 {
 			who = append(who, i)
 		}
@@ -123,15 +123,14 @@ func unite(a, b []int) []int {
 	return slices.Compact(all)
 }
 
-// has says whether the record's Who is a member.
-func (t *Team) has(who int32) bool { return who >= 0 && int(who) < len(t.pes) }
-
 // failureOf returns the error of a step, by its result alone: so it is the same at all members, with the same list. A death comes before a
 // member that left, and that before one that gave up.
 func (t *Team) failureOf(d *decision) error {
 	var died []int // as members say that could not do their part
+	n := len(t.pes)
+	isMember := d.Who >= 0 && int(d.Who) < n
 	if d.Fault == span.Dead || d.Fault == span.Again {
-		if died = t.ofBits(span.DeadOf(d.gave)); t.has(d.Who) {
+		if died = membersIn(span.DeadOf(d.gave), n); isMember {
 			died = unite(died, []int{int(d.Who)})
 		}
 	}
@@ -139,7 +138,7 @@ func (t *Team) failureOf(d *decision) error {
 	if all := unite(died, d.failed); !t.tolerant && len(all) > 0 {
 		return &coll.DeadError{Members: all}
 	}
-	if d.Fault == span.Left && t.has(d.Who) && (d.left < 0 || int(d.Who) < d.left) {
+	if d.Fault == span.Left && isMember && (d.left < 0 || int(d.Who) < d.left) {
 		d.left = int(d.Who)
 	}
 	switch {
@@ -176,7 +175,7 @@ func (t *Team) await(ctx context.Context, line int) (d decision, err error) {
 	copy(d.Bytes(), words.Result.Data[:])
 	d.left = -1
 	if words.Result.Lacks > 0 {
-		t.readLacks(&words.Result, &d)
+		readLacks(t, &words.Result, &d)
 	}
 	d.tooMuch = words.Result.Gave == layout.UpperTooMuch
 	at := min(int(words.Result.Lacks)*layout.UpperLackBytes, layout.UpperBody)
@@ -234,7 +233,7 @@ func (t *Team) missing(line int, seq uint64) int {
 }
 
 // readLacks reads which members have not contributed, and why.
-func (t *Team) readLacks(r *layout.UpperResult, d *decision) {
+func readLacks(t *Team, r *layout.UpperResult, d *decision) {
 	n := min(int(r.Lacks), layout.UpperBody/layout.UpperLackBytes)
 	for _, l := range unsafe.Slice((*layout.UpperLack)(unsafe.Pointer(&r.Body[0])), n) {
 		if int(l.Node) >= len(t.members) {

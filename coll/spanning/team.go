@@ -53,19 +53,22 @@ const _ = uint(WorldID-coll.ShmemWorld) + uint(coll.ShmemWorld-WorldID)
 // It does not communicate, but for the news to the agent. In a further world of a process, no member may use the team before all
 // have called New.
 func New(p *Process, part *coll.Team, pes []layout.PE) (*Team, error) {
-	return p.newTeam(part, pes, [2]uint64{layout.UpperFirstWorld + p.worlds, 0})
+	return p.newTeam(part, pes, [2]uint64{layout.UpperFirstWorld + p.worlds, 0}, layout.UpperOrigin{})
 }
 
-// The ways in which a team is made from another one.
-const (
-	bySplit = iota + 1
-	bySurvivors
-)
+// makeTeam returns a team that the next step of a line makes, and describes it to the agent.
+func makeTeam(t *Team, line int, part *coll.Team, pes []layout.PE) (*Team, error) {
+	o := layout.UpperOrigin{Parent: t.name, Line: uint64(line), Step: t.seq[line] - t.start + 1}
+	if line == layout.UpperSteps && t.posted {
+		o.Step--
+	}
+	return t.p.newTeam(part, pes, hashName(&o, pes[0]), o)
+}
 
-// hashName returns the name of a team: how its parent has made it, in which step, and its first PE.
-func hashName(parent [2]uint64, way byte, step uint64, first layout.PE) [2]uint64 {
+// hashName returns the name of a team: how it is made, and its first PE.
+func hashName(o *layout.UpperOrigin, first layout.PE) [2]uint64 {
 	var b []byte
-	for _, w := range []uint64{parent[0], parent[1], uint64(way), step, uint64(first)} {
+	for _, w := range []uint64{o.Parent[0], o.Parent[1], o.Line, o.Step, uint64(first)} {
 		b = binary.LittleEndian.AppendUint64(b, w)
 	}
 	h := sha256.Sum256(b)
@@ -73,7 +76,7 @@ func hashName(parent [2]uint64, way byte, step uint64, first layout.PE) [2]uint6
 }
 
 // newTeam returns a team, and describes it to the agent.
-func (p *Process) newTeam(part *coll.Team, pes []layout.PE, name [2]uint64) (*Team, error) {
+func (p *Process) newTeam(part *coll.Team, pes []layout.PE, name [2]uint64, o layout.UpperOrigin) (*Team, error) {
 	t := &Team{p: p, part: part, pes: pes, id: part.ID(), name: name, me: -1, node: -1, tolerant: part.Tolerant()}
 	near := part.PEs()
 	place := map[int]int{} // of each node in first
@@ -108,19 +111,19 @@ func (p *Process) newTeam(part *coll.Team, pes []layout.PE, name [2]uint64) (*Te
 	for line := range t.seq {
 		t.seq[line] = t.start
 	}
-	t.describe()
+	t.describe(o)
 	return t, nil
 }
 
 // describe describes the part to the agent.
-func (t *Team) describe() {
+func (t *Team) describe(o layout.UpperOrigin) {
 	p := &t.p.Words.Parts[t.id]
 	atomic.StoreUint64(&p.Start, 0) // the words are no team's
 	for line := range t.seq {
 		atomic.StoreUint64(&t.p.line(line, t.id).Cell.Word, t.start)
 		atomic.StoreUint64(&t.p.line(line, t.id).Result.Seq, t.start)
 	}
-	plan := layout.UpperPlan{Nodes: uint32(len(t.first)), Me: uint32(t.node), Members: uint32(len(t.local))}
+	plan := layout.UpperPlan{Nodes: uint32(len(t.first)), Me: uint32(t.node), Members: uint32(len(t.local)), Origin: o}
 	for k, i := range t.first {
 		node, _ := t.p.Node(t.pes[i])
 		plan.Node[k] = uint16(node)

@@ -35,6 +35,7 @@ type Teams struct {
 	early  []letter
 	dead   []bool // by node
 	room   []byte
+	untold int // teams that have ended here, of which this node has not told the others
 }
 
 // name is the name of a team on all its nodes.
@@ -55,8 +56,9 @@ type team struct {
 	nodes   []int // in the job, of each node of the team
 	members []member
 	lines   [layout.UpperLines]*span.Part
+	origin  layout.UpperOrigin
 	ended   bool   // all local members that live have the last result, or make no step any more
-	done    []bool // by node of the team: it is ended there
+	done    []bool // by node of the team: it has said that the team has ended there, or that it does not know the team
 }
 
 // member is a PE of this node in a team.
@@ -145,7 +147,10 @@ func nameOf(p *layout.UpperPart) name {
 
 // begin begins a team that a member has described.
 func (t *Teams) begin(id int, p *layout.UpperPart) (*team, error) {
-	m := &team{name: nameOf(p), id: id, me: int(p.Me)}
+	m := &team{name: nameOf(p), id: id, me: int(p.Me), origin: p.Origin}
+	if p.Origin.Line >= layout.UpperLines {
+		return nil, fmt.Errorf("line %d of the team that makes it, want less than %d", p.Origin.Line, layout.UpperLines)
+	}
 	if p.Nodes < 1 || p.Nodes > layout.UpperNodes || p.Me >= p.Nodes {
 		return nil, fmt.Errorf("node %d of %d, want 0 to %d of at most %d", p.Me, p.Nodes, p.Nodes-1, layout.UpperNodes)
 	}
@@ -326,15 +331,42 @@ func (t *Teams) endIfLeft(m *team) {
 	}
 }
 
-// end tells the other nodes that a team has ended here.
+// end takes note that a team has ended here.
 func (t *Teams) end(m *team) {
-	m.ended, m.done[m.me] = true, true
-	for i, node := range m.nodes {
-		if i != m.me && !t.dead[node] {
-			t.send(node, head{kind: kindDone, name: m.name})
-		}
+	m.ended = true
+	t.untold++
+	t.tellEnds()
+}
+
+// tellEnds tells the other nodes which teams have ended here, once they are made. So whoever does not know such a team never will: it has
+// failed to make the team, or its members have given that up.
+func (t *Teams) tellEnds() {
+	if t.untold == 0 {
+		return
 	}
-	t.forgetIfDone(m)
+	for _, m := range t.named {
+		if !m.ended || m.done[m.me] || !t.isMade(m) {
+			continue
+		}
+		says := kindGone
+		if m.origin == (layout.UpperOrigin{}) { // PEs of other nodes begin a world when they like
+			says = kindDone
+		}
+		t.untold--
+		m.done[m.me] = true
+		for i, node := range m.nodes {
+			if i != m.me && !t.dead[node] {
+				t.send(node, head{kind: says, name: m.name})
+			}
+		}
+		t.forgetIfDone(m)
+	}
+}
+
+// isMade says whether the step has a result that makes a team: all members of its parent have entered it, or never will.
+func (t *Teams) isMade(m *team) bool {
+	parent := t.named[m.origin.Parent]
+	return parent == nil || parent.lines[m.origin.Line].Seq() > m.origin.Step // a parent that is forgotten makes no steps any more
 }
 
 // forgetIfDone forgets a team of which no node asks for anything any more.
@@ -344,9 +376,6 @@ func (t *Teams) forgetIfDone(m *team) {
 			return
 		}
 	}
-	if !m.ended {
-		return
-	}
 	for i := range m.members { // the dead say nothing of the end themselves, and their words must not make the team known again
 		x := &m.members[i]
 		if p := &t.cfg.Words(x.pe).Parts[m.id]; x.dead && x.start != 0 && atomic.LoadUint64(&p.Start) == x.start {
@@ -355,4 +384,5 @@ func (t *Teams) forgetIfDone(m *team) {
 	}
 	delete(t.named, m.name)
 	t.latest[m.id] = slices.DeleteFunc(t.latest[m.id], func(other *team) bool { return other == m })
+	t.tellEnds() // of teams that it has made
 }
