@@ -415,7 +415,7 @@ func (t *Team) publicError(op string, err error) error {
 		return usage(op, ErrMismatch, "PE %d of the team called another collective, or with another root, length, object or element type, want the same call on all PEs", other.Member)
 	}
 	if both, ok := errors.AsType[*spanning.DifferError](err); ok {
-		return usage(op, ErrMismatch, "PE %d of the team called another collective than PE %d, or with another root, length, object or element type, want the same call on all PEs", both.Differs, both.First)
+		return usage(op, ErrMismatch, "PE %d of the team called another collective, or with another root, length, object or element type, than PE %d, want the same call on all PEs", both.Differs, both.First)
 	}
 	if late, ok := errors.AsType[*coll.LateError](err); ok {
 		return fmt.Errorf("shmem.%s: waiting for PE %d: %w%s", op, t.group.pe(late.Member), late.Err, t.recoveryHint(op, "; the team is broken"))
