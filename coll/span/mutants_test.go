@@ -81,7 +81,7 @@ var mutants = []struct {
 	{"more bits than the own are lost", "RandomNodes", "gather.go", "if len(bits) < len(other) {\n\t\tbits = append(bits, make([]byte, len(other)-len(bits))...)\n\t}", "if len(bits) < len(other) {\n\t\tother = other[:len(bits)]\n\t}"},
 	{"bits that two set are not set", "RandomNodes", "gather.go", "bits[i] |= other[i]", "bits[i] ^= other[i]"},
 	{"bits of the last one count", "RandomNodes", "gather.go", "bits[i] |= other[i]", "bits[i] = other[i]"},
-	{"of the dead that two know, those of one count", "FaultsInAnyOrder", "gather.go", "mergeBits(dataA, dataB)", "dataA"},
+	{"of the dead that two know, those of one count", "FaultsInAnyOrder", "gather.go", "mergeBits(dataA, dataB)", "mergeBits(dataA, dataB[:0])"},
 	{"the dead are two pieces", "FaultsInAnyOrder", "gather.go", "case okA && okB && nodeA == deadNode && nodeB == deadNode:", "case okA && okB && nodeA == deadNode && nodeB != deadNode:"},
 	{"what members give to a step with a fault stays", "FaultsInAnyOrder", "gather.go", "if !hasFault(folded) {", "if true {"},
 	{"a step with a fault forgets the dead", "FaultsInAnyOrder", "gather.go", "if dead := DeadOf(pieces); dead != nil {", "if dead := DeadOf(pieces); dead == nil {"},
