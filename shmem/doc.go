@@ -157,7 +157,8 @@
 // PEs.
 //
 //   - A death, on a strict team: all survivors get the error, of the collective in which the member died and of all
-//     later ones. Before that, a Broadcast may have succeeded for some of them.
+//     later ones. Before that, a Broadcast may have succeeded for some of them. On several nodes the error names the same PEs
+//     on all of them, also in the later ones.
 //   - A death, on a tolerant team: all survivors alike get the error of a Broadcast whose root died. All other
 //     collectives end without an error (see Failures), with one exception: if a member that has contributed to a
 //     ReduceValue of more than 8176 bytes dies, all survivors get the error, and the team goes on. (On several nodes they get

@@ -101,7 +101,7 @@ func TestAllocAgainstBarrier(t *testing.T) {
 			_, err := shmem.Alloc[int64](w, 10)
 			wantError(t, err, shmem.ErrMismatch, "PE 0 called Alloc of 80 bytes", "PE 1 called "+called)
 		case spans(w):
-			wantError(t, w.Barrier(), shmem.ErrMismatch, "PE 0 of the team called another collective")
+			wantError(t, w.Barrier(), shmem.ErrMismatch, "PE 1 of the team called another collective", "than PE 0")
 		default:
 			ok(t, w.Barrier())
 		}

@@ -66,7 +66,7 @@ func (s spanningCall) between(w coll.Words, body func(in contributors) error) er
 	d, err := s.t.upper.Same(s.t.ctx, w)
 	if err == nil {
 		s.t.group.note(s.root, d.Failed)
-		err = mismatch(w, &d)
+		err = mismatch(&d)
 	}
 	if err != nil {
 		return s.t.publicError(s.op, err)
@@ -102,10 +102,7 @@ func (s spanningCall) attempt(body func(in contributors) error, in contributors)
 	if errors.Is(met, spanning.ErrAgain) {
 		return true, failed, nil
 	}
-	if met = s.t.publicError(s.op, met); err == nil || isDeathError(met) {
-		return false, nil, met
-	}
-	return false, nil, err
+	return false, nil, errorOfBoth(err, s.t.publicError(s.op, met))
 }
 
 // aside returns memory for n bytes of results, if they have to lie aside until all have read the sources; otherwise nil.
@@ -313,7 +310,7 @@ func (s spanningCall) gatherValues(mine []byte, take func(member, at int, data [
 		}
 		d, err := s.t.upper.Gather(s.t.ctx, w, givers, part, func(i int, data []byte) { take(i, at, data) })
 		if err == nil {
-			err = mismatch(w, &d)
+			err = mismatch(&d)
 		}
 		if err == nil && s.root >= 0 && !(contributors{s.t.NPEs(), d.Failed}).has(s.root) {
 			s.t.group.note(s.root, d.Failed)

@@ -132,7 +132,7 @@ func (t *Team) matchArguments(op string, w coll.Words) error {
 func (t *Team) same(w coll.Words) (differs int, first, other coll.Words, err error) {
 	if t.upper != nil {
 		d, err := t.upper.Same(t.ctx, w)
-		if err = deathIfAgain(t, err); err == nil {
+		if err = deathIfAgain(err); err == nil {
 			t.group.note(-1, d.Failed)
 			err = wholeSpanning(t)
 		}

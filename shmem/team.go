@@ -300,15 +300,15 @@ func (t *Team) sync(op string) error {
 func (t *Team) meet() error {
 	if t.upper != nil {
 		_, err := concludeSpanning(t, nil)
-		return deathIfAgain(t, err)
+		return deathIfAgain(err)
 	}
 	return t.coll.Sync(t.ctx)
 }
 
 // deathIfAgain returns the error of a call that is not made again, if a member could not do its part because of a death.
-func deathIfAgain(t *Team, err error) error {
-	if errors.Is(err, spanning.ErrAgain) {
-		return t.upper.DeathOf(nil)
+func deathIfAgain(err error) error {
+	if again, is := errors.AsType[*spanning.AgainError](err); is {
+		return &coll.DeadError{Members: again.Dead}
 	}
 	return err
 }
@@ -320,8 +320,13 @@ func conclude(t *Team, op string, err error) error {
 		return err
 	}
 	_, met := concludeSpanning(t, t.membersError(err))
-	met = deathIfAgain(t, met)
-	if met = t.publicError(op, met); err == nil || isDeathError(met) {
+	return errorOfBoth(err, t.publicError(op, deathIfAgain(met)))
+}
+
+// errorOfBoth returns the error of a collective of a team that spans nodes: err is that of this PE's part, and met that of the last
+// meeting. What the meeting says of deaths, all PEs return.
+func errorOfBoth(err, met error) error {
+	if err == nil || isDeathError(met) || met != nil && isDeathError(err) {
 		return met
 	}
 	return err
@@ -333,7 +338,7 @@ func concludeAlone(t *Team, op string, err error) error {
 		return conclude(t, op, err)
 	}
 	if _, met := concludeSpanning(t, nil); met != nil {
-		return t.publicError(op, deathIfAgain(t, met))
+		return t.publicError(op, deathIfAgain(met))
 	}
 	return err
 }
@@ -408,6 +413,9 @@ func (t *Team) publicError(op string, err error) error {
 	}
 	if other, ok := errors.AsType[*coll.OtherError](err); ok {
 		return usage(op, ErrMismatch, "PE %d of the team called another collective, or with another root, length, object or element type, want the same call on all PEs", other.Member)
+	}
+	if both, ok := errors.AsType[*spanning.DifferError](err); ok {
+		return usage(op, ErrMismatch, "PE %d of the team called another collective, or with another root, length, object or element type, than PE %d, want the same call on all PEs", both.Differs, both.First)
 	}
 	if late, ok := errors.AsType[*coll.LateError](err); ok {
 		return fmt.Errorf("shmem.%s: waiting for PE %d: %w%s", op, t.group.pe(late.Member), late.Err, t.recoveryHint(op, "; the team is broken"))

@@ -50,7 +50,7 @@ func (g *group) outcomeSpanning() Outcome {
 // wholeSpanning returns an error if members have died short of the latest collective.
 func wholeSpanning(t *Team) error {
 	if o := t.group.outcome.Load(); o != nil && len(o.failed) > 0 {
-		return t.upper.DeathOf(o.failed)
+		return &coll.DeadError{Members: slices.Clone(o.failed)}
 	}
 	return nil
 }
@@ -64,20 +64,17 @@ func concludeSpanning(t *Team, failed error) (dead []int, err error) {
 	d, err := t.upper.Conclude(t.ctx, w, failed)
 	if err == nil {
 		t.group.note(-1, d.Failed)
-		err = mismatch(w, &d)
+		err = mismatch(&d)
 	}
 	return d.Failed, err
 }
 
-// mismatch returns an error that names the lowest member that has called something else than this one, which has called w.
-func mismatch(w coll.Words, d *spanning.Difference) error {
-	switch {
-	case d.Differs < 0:
+// mismatch returns an error that names two members that have not called the same, if there are some.
+func mismatch(d *spanning.Difference) error {
+	if d.Differs < 0 {
 		return nil
-	case w != d.FirstWords:
-		return &coll.OtherError{Member: d.First}
 	}
-	return &coll.OtherError{Member: d.Differs}
+	return &spanning.DifferError{First: d.First, Differs: d.Differs}
 }
 
 // madeMember returns the team that a call has made, or nil.
@@ -102,7 +99,11 @@ func (a agentPort) Announce(id int) { far.AnnounceTeam(a.far, id) }
 
 // Get copies from an offset of a PE's segment.
 func (a agentPort) Get(ctx context.Context, pe layout.PE, off uint64, data []byte) error {
-	return a.far.Get(ctx, a.touched, pe, off, unsafe.Pointer(unsafe.SliceData(data)), len(data))
+	err := a.far.Get(ctx, a.touched, pe, off, unsafe.Pointer(unsafe.SliceData(data)), len(data))
+	if _, is := errors.AsType[*far.DeadError](err); is {
+		err = fmt.Errorf("%w: %w", spanning.ErrDead, err)
+	}
+	return err
 }
 
 // newSpanningProcess returns the state of all teams of this PE that span nodes.

@@ -13,6 +13,10 @@ import (
 // member that of the member in the part there.
 const pieceHead = 8
 
+// deadNode is the node of the piece that has the members which are known to be dead: a bit for each, by index in the team. There is one
+// at most, and behind it no other.
+const deadNode = 1<<16 - 1
+
 // PieceBytes returns how long the pieces of so many members are, each of which gives n bytes.
 func PieceBytes(members, n int) int { return members * (pieceHead + n) }
 
@@ -22,6 +26,33 @@ func AppendPiece(b []byte, node, member int, data []byte) []byte {
 	b = binary.LittleEndian.AppendUint16(b, uint16(member))
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(data)))
 	return append(b, data...)
+}
+
+// AppendGiven appends to a member's record what it gives besides: a piece or, if it could not do its part because of deaths, the bits of the
+// dead. With another fault it gives nothing.
+func AppendGiven(record []byte, node, member int, given []byte) []byte {
+	var r Record
+	copy(r.Bytes(), record)
+	switch {
+	case len(given) == 0:
+		return record
+	case r.Fault == Dead || r.Fault == Again:
+		return AppendPiece(record, deadNode, 0, given)
+	case r.Fault != NoFault:
+		return record
+	}
+	return AppendPiece(record, node, member, given)
+}
+
+// DeadOf returns the bits of members that are known to be dead, by the pieces of a step with a fault.
+func DeadOf(pieces []byte) []byte {
+	for {
+		node, _, data, rest, ok := CutPiece(pieces)
+		if !ok || node == deadNode {
+			return data
+		}
+		pieces = rest
+	}
 }
 
 // CutPiece returns the first piece of b and what is behind it. ok is false if there is none.
@@ -37,10 +68,25 @@ func CutPiece(b []byte) (node, member int, data, rest []byte, ok bool) {
 	return int(binary.LittleEndian.Uint16(b)), int(binary.LittleEndian.Uint16(b[2:])), b[pieceHead:end:end], b[end:], true
 }
 
-// FoldPieces is Config.Fold for records with pieces: they stand in the order of nodes and members.
+// FoldPieces is Config.Fold for records with pieces: they stand in the order of nodes and members. Nobody uses what members give to a
+// step with a fault. Of its pieces, only that of the dead remains, which so fits into a result.
 func FoldPieces(acc, in []byte) []byte {
 	pieces := mergePieces(acc[RecordBytes:], in[RecordBytes:])
-	return append(foldHeads(acc, in), pieces...)
+	folded := foldHeads(acc, in)
+	if !hasFault(folded) {
+		return append(folded, pieces...)
+	}
+	if dead := DeadOf(pieces); dead != nil {
+		return AppendPiece(folded, deadNode, 0, dead)
+	}
+	return folded
+}
+
+// hasFault says whether a record has a fault.
+func hasFault(data []byte) bool {
+	var r Record
+	copy(r.Bytes(), data)
+	return r.Fault != NoFault
 }
 
 // foldHeads folds the records, and returns the result in the memory of acc.
@@ -60,11 +106,13 @@ func mergePieces(a, b []byte) []byte {
 	}
 	merged := make([]byte, 0, len(a)+len(b))
 	for len(a) > 0 || len(b) > 0 {
-		nodeA, memberA, _, restA, okA := CutPiece(a)
-		nodeB, memberB, _, restB, okB := CutPiece(b)
+		nodeA, memberA, dataA, restA, okA := CutPiece(a)
+		nodeB, memberB, dataB, restB, okB := CutPiece(b)
 		switch {
 		case !okA && !okB:
 			return merged
+		case okA && okB && nodeA == deadNode && nodeB == deadNode:
+			merged, a, b = AppendPiece(merged, deadNode, 0, mergeBits(dataA, dataB)), restA, restB
 		case okA && (!okB || cmp.Or(cmp.Compare(nodeA, nodeB), cmp.Compare(memberA, memberB)) <= 0):
 			merged, a = append(merged, a[:len(a)-len(restA)]...), restA
 		default:
@@ -76,13 +124,18 @@ func mergePieces(a, b []byte) []byte {
 
 // FoldBits is Config.Fold for records with bits: a bit is set that one has set.
 func FoldBits(acc, in []byte) []byte {
-	bits := bytes.Clone(acc[RecordBytes:])
-	other := in[RecordBytes:]
+	bits := mergeBits(acc[RecordBytes:], in[RecordBytes:])
+	return append(foldHeads(acc, in), bits...)
+}
+
+// mergeBits returns the bits that one of both has set.
+func mergeBits(one, other []byte) []byte {
+	bits := bytes.Clone(one)
 	if len(bits) < len(other) {
 		bits = append(bits, make([]byte, len(other)-len(bits))...)
 	}
 	for i := range other {
 		bits[i] |= other[i]
 	}
-	return append(foldHeads(acc, in), bits...)
+	return bits
 }

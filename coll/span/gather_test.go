@@ -76,13 +76,12 @@ func TestFoldsInAnyOrder(t *testing.T) {
 		var pieces, bits []byte
 		for i := range 1 + rng.IntN(7) {
 			r := drawRecord(rng, int32(i))
+			r.Fault = NoFault
 			data := make([]byte, rng.IntN(20)*rng.IntN(2))
 			for at := range data {
-				if data[at] = 1 << rng.IntN(8); at == len(bits) {
-					bits = append(bits, 0)
-				}
-				bits[at] |= data[at]
+				data[at] = 1 << rng.IntN(8)
 			}
+			bits = addBits(bits, data)
 			node, member := i/2, i%2*300
 			given = append(given, data)
 			pieces = AppendPiece(pieces, node, member, data)
@@ -105,6 +104,39 @@ func TestFoldsInAnyOrder(t *testing.T) {
 		}
 		if _, _, _, _, ok := CutPiece(rest); ok || len(rest) > 0 {
 			t.Fatalf("seed %d: %x is behind the pieces", seed, rest)
+		}
+	}
+}
+
+// A step with a fault has no pieces but that of the dead, which has all of them that a member knows.
+func TestFaultsInAnyOrder(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(3000) {
+		rng := rand.New(rand.NewPCG(seed, 4))
+		var parts [][]byte
+		var pieces, dead []byte
+		fault := NoFault
+		for i := range 1 + rng.IntN(6) {
+			r := drawRecord(rng, int32(i))
+			given := make([]byte, rng.IntN(9))
+			for at := range given {
+				given[at] = 1 << rng.IntN(8)
+			}
+			if fault = max(fault, r.Fault); r.Fault == Dead || r.Fault == Again {
+				dead = addBits(dead, given)
+			}
+			if parts = append(parts, AppendGiven(slices.Clone(r.Bytes()), i, 0, given)); len(given) > 0 {
+				pieces = AppendPiece(pieces, i, 0, given)
+			}
+		}
+		got := foldTree(rng, parts, FoldPieces)[RecordBytes:]
+		switch {
+		case fault == NoFault && !bytes.Equal(got, pieces):
+			t.Fatalf("seed %d: pieces\n%x, want\n%x", seed, got, pieces)
+		case fault != NoFault && !bytes.Equal(DeadOf(got), dead):
+			t.Fatalf("seed %d: dead\n%x, want\n%x", seed, DeadOf(got), dead)
+		case fault != NoFault && len(got) > PieceBytes(1, len(dead)):
+			t.Fatalf("seed %d: %x, want the dead alone", seed, got)
 		}
 	}
 }

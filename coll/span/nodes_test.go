@@ -58,7 +58,7 @@ func (s *cluster) record(node, index int, seq uint64) Record {
 	i := s.number(node, index)
 	r := Record{First: [4]uint64{seq, uint64(i * i % 3)}, And: ^(1 << i), Member: int32(i), Differs: -1, Who: int32(i), Give: uint32(len(s.gives(i, seq)))}
 	if seq%2 == 0 {
-		r.Fault = Fault(i % 4)
+		r.Fault = Fault((i + int(seq)) * 2 % 5)
 	}
 	r.Status = uint32(i * 2 % 3)
 	return r
@@ -73,14 +73,6 @@ func (s *cluster) gives(i int, seq uint64) []byte {
 	return data
 }
 
-// appendGiven appends a piece for what a PE gives, if it gives anything.
-func appendGiven(b []byte, node, index int, given []byte) []byte {
-	if len(given) == 0 {
-		return b
-	}
-	return AppendPiece(b, node, index, given)
-}
-
 // contribution returns all that a PE contributes to a step.
 func (s *cluster) contribution(node, index int, seq uint64) []byte {
 	r, given := s.record(node, index, seq), s.gives(s.number(node, index), seq)
@@ -88,7 +80,7 @@ func (s *cluster) contribution(node, index int, seq uint64) []byte {
 	if s.votes {
 		return append(data, given...)
 	}
-	return appendGiven(data, node, index, given)
+	return AppendGiven(data, node, index, given)
 }
 
 // member is a PE.
@@ -393,24 +385,41 @@ func (s *cluster) expect(counted []int, seq uint64) []byte {
 		return nil
 	}
 	var records []Record
-	var pieces, votes []byte
+	var pieces, votes, dead []byte
 	for _, at := range counted {
 		node, index := at/s.pes, at%s.pes
 		records = append(records, s.record(node, index, seq))
 		given := s.gives(s.number(node, index), seq)
-		pieces = appendGiven(pieces, node, index, given)
-		for i, b := range given {
-			if i == len(votes) {
-				votes = append(votes, 0)
-			}
-			votes[i] |= b
+		if len(given) > 0 {
+			pieces = AppendPiece(pieces, node, index, given)
+		}
+		votes = addBits(votes, given)
+		if f := records[len(records)-1].Fault; f == Dead || f == Again {
+			dead = addBits(dead, given)
 		}
 	}
 	r := combined(records)
 	if s.votes {
 		return append(slices.Clone(r.Bytes()), votes...)
 	}
+	if r.Fault != NoFault {
+		pieces = nil
+		if len(dead) > 0 {
+			pieces = AppendPiece(nil, deadNode, 0, dead)
+		}
+	}
 	return append(slices.Clone(r.Bytes()), pieces...)
+}
+
+// addBits sets the bits of more in bits.
+func addBits(bits, more []byte) []byte {
+	for i, b := range more {
+		if i == len(bits) {
+			bits = append(bits, 0)
+		}
+		bits[i] |= b
+	}
+	return bits
 }
 
 // combined is Fold of records of single members by definition.

@@ -16,9 +16,10 @@ type Fault uint32
 // The faults.
 const (
 	NoFault Fault = iota
+	Again         // a member of a tolerant team could not do its part, as another one has died
 	Broken        // a member has given the team up
 	Left          // a member has left the team
-	Dead          // a member has died
+	Dead          // a member of a strict team has died
 )
 
 // Record is what members contribute to a step, folded, and its decision. It has the same form in every process of the

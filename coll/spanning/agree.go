@@ -38,19 +38,19 @@ func (t *Team) vote(ctx context.Context, flags uint64) (coll.Agreement, error) {
 	case len(t.pes) > MostVoters:
 		return coll.Agreement{}, fmt.Errorf("agreement of %d members on several nodes, want at most %d", len(t.pes), MostVoters)
 	}
+	t.postRefusal()
 	var known []byte
 	if who := t.knownDead(); who != nil {
-		known = make([]byte, (len(t.pes)+7)/8)
-		for _, i := range who {
-			known[i/8] |= 1 << (i % 8)
-		}
+		known = bitsOf(who, len(t.pes))
 	}
-	d, worst, who, err := t.enter(ctx, layout.UpperVotes, span.Record{And: flags}, known)
-	if err == nil && worst > noFault && worst != dead {
+	t.post(layout.UpperVotes, span.Record{And: flags}, known)
+	d, err := t.await(ctx, layout.UpperVotes)
+	switch {
+	case err != nil:
+	case d.left >= 0:
+		err = &coll.LeftError{Member: d.left}
+	case d.gaveUp || d.tooMuch:
 		err = coll.ErrBroken
-		if worst == left {
-			err = &coll.LeftError{Member: who}
-		}
 	}
 	if err != nil {
 		t.disagreed = true
@@ -58,14 +58,7 @@ func (t *Team) vote(ctx context.Context, flags uint64) (coll.Agreement, error) {
 		t.mark(layout.UpperVotes, board.GaveUp)
 		return coll.Agreement{}, err
 	}
-	a := coll.Agreement{Flags: d.And, Failed: d.failed}
-	for i := range min(len(t.pes), 8*len(d.gave)) {
-		if d.gave[i/8]>>(i%8)&1 != 0 && !slices.Contains(d.failed, i) {
-			a.Failed = append(a.Failed, i)
-		}
-	}
-	slices.Sort(a.Failed)
-	return a, nil
+	return coll.Agreement{Flags: d.And, Failed: unite(d.failed, membersIn(d.gave, len(t.pes)))}, nil
 }
 
 // ErrNodes reports a team on more nodes than a team can be.
@@ -104,8 +97,7 @@ func (t *Team) trySurvivors(ctx context.Context, tolerant bool) (made Made, agai
 	if len(pes) == part.Size() {
 		return Made{Near: part}, false, nil
 	}
-	name := hashName(t.name, bySurvivors, t.seq[layout.UpperVotes]-t.start, pes[0])
-	far, err := t.p.newTeam(part, pes, name)
+	far, err := makeTeam(t, layout.UpperVotes, part, pes)
 	flags := uint64(1)
 	if err != nil {
 		flags = 0
@@ -138,8 +130,15 @@ func (t *Team) votesOfPart(failed *[]int) coll.Vote {
 			t.mark(layout.UpperVotes, board.GaveUp)
 			return 0, nil, t.teamError(err)
 		}
+		free := a.Flags
+		if !claims && free != 0 {
+			a.Flags = 1 // ids are the node's own: others need to know only that there is one
+		}
 		if a, err = t.vote(ctx, a.Flags); err != nil {
 			return 0, nil, err
+		}
+		if !claims && a.Flags != 0 {
+			a.Flags = free
 		}
 		if claims && !slices.Equal(*failed, a.Failed) {
 			a.Flags = 0 // all parts try again, also those that see none of the new dead

@@ -26,13 +26,100 @@ func TestDeath(t *testing.T) {
 			}()
 			step := func(ctx context.Context, x *process) error { return meet(ctx, x.world) }
 			wantAll[*coll.DeadError](t, alive, c.each(alive, step))
-			errs := c.each(alive, step)
-			for _, pe := range alive { // those whose page does not tell the death yet know that the team is broken
-				if _, is := errors.AsType[*coll.DeadError](errs[pe]); !is && !errors.Is(errs[pe], coll.ErrBroken) {
-					t.Errorf("PE %d: %v in the next step, want a death", pe, errs[pe])
-				}
+			wantAll[*coll.DeadError](t, alive, c.each(alive, step)) // also those whose page does not tell the death yet
+		})
+	}
+}
+
+// Members know of different deaths when they enter a step. All get the same list: what all know together.
+func TestDifferentDeaths(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		call func(ctx context.Context, x *process) error
+	}{
+		{"Same", func(ctx context.Context, x *process) error { return meet(ctx, x.world) }},
+		{"Split", func(ctx context.Context, x *process) error {
+			_, err := x.world.Split(ctx, 7, allOf(8), false)
+			return err
+		}},
+		{"Gather", func(ctx context.Context, x *process) error {
+			_, err := x.world.Gather(ctx, coll.Words{}, 8, []byte{1}, func(int, []byte) {})
+			return err
+		}},
+		{"Gather by reading", func(ctx context.Context, x *process) error {
+			_, err := x.world.Gather(ctx, coll.Words{}, 1000, make([]byte, 500), func(int, []byte) {})
+			return err
+		}},
+		{"Dissolve", func(ctx context.Context, x *process) error { return x.world.Dissolve(ctx, coll.Words{}) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newCluster(t, 2, 2, 2, 2)
+			gone := []int{3, 6, 7} // PE 3 on a node where another one lives
+			c.nodes[0].page.PublishAll([]int{6}, 1, 0, 0)
+			c.nodes[1].page.PublishAll([]int{3, 7}, 1, 0, 0)
+			c.nodes[1].post(len(c.nodes), func() {
+				c.nodes[1].dead[1] = true
+				c.nodes[1].teams.Dies(1, 0)
+			})
+			for _, nd := range c.nodes[:3] { // the agents know of the loss, and the page of node 2 of nothing
+				nd.post(len(c.nodes), func() {
+					nd.lost[3] = true
+					nd.teams.DropNode(3)
+				})
+			}
+			alive := c.but(gone...)
+			errs := c.each(alive, tc.call)
+			wantAll[*coll.DeadError](t, alive, errs)
+			if e, _ := errors.AsType[*coll.DeadError](errs[0]); !slices.Equal(e.Members, gone) {
+				t.Errorf("members %v have died, want %v", e.Members, gone)
 			}
 		})
+	}
+}
+
+// A death of which one member alone knows is reported by all, and by the agents of none.
+func TestRumor(t *testing.T) {
+	for knows := range 5 {
+		c := newCluster(t, 2, 2, 2)
+		c.pes[knows].of.page.PublishAll([]int{5}, 1, 0, 0)
+		errs := c.each(c.but(), func(ctx context.Context, x *process) error { // PE 5 lives, so that no agent lists it
+			return meet(ctx, x.world)
+		})
+		wantAll[*coll.DeadError](t, c.but(), errs)
+		if e, _ := errors.AsType[*coll.DeadError](errs[0]); !slices.Equal(e.Members, []int{5}) {
+			t.Errorf("members %v have died, want 5", e.Members)
+		}
+	}
+}
+
+// A member that knows of a death agrees on what to do while all others are in a collective, and know nothing. They do not wait for it
+// for ever, and it gets the same error later.
+func TestAgreeDuringCollective(t *testing.T) {
+	for first := range 5 {
+		c := newCluster(t, 2, 2, 2)
+		others := c.but(first, 5)
+		alive := c.but(5)
+		errs := c.each(alive, func(ctx context.Context, x *process) error {
+			if int(x.pe) == first {
+				c.asleep(others...)
+				x.of.page.PublishAll([]int{5}, 1, 0, 0)
+				c.nodes[2].post(len(c.nodes), func() { // PE 4 has entered, if it is not this one
+					c.nodes[2].dead[1] = true
+					c.nodes[2].teams.Dies(1, 0)
+				})
+				a, err := x.world.Agree(ctx, 2)
+				if err != nil || !slices.Equal(a.Failed, []int{5}) {
+					return fmt.Errorf("%+v, error %w, want member 5 to have failed", a, err)
+				}
+				return meet(ctx, x.world)
+			}
+			err := meet(ctx, x.world)
+			if _, e := x.world.Agree(ctx, 2); e != nil {
+				return e
+			}
+			return err
+		})
+		wantAll[*coll.DeadError](t, alive, errs)
 	}
 }
 
@@ -105,6 +192,49 @@ func TestDeathsInSurvivors(t *testing.T) {
 		})
 		fatal(t, errors.Join(errs[0], errs[1]))
 	}
+}
+
+// Each node has an id for a team of survivors, though no id is free on both. If one has none, all members are told so.
+func TestSurvivorsByOwnIDs(t *testing.T) {
+	c := newCluster(t, 2, 2)
+	fatal(t, errors.Join(c.each(c.but(), func(ctx context.Context, x *process) error {
+		var made []*coll.Team
+		for {
+			m, err := coll.Split(ctx, x.parts, []int{0, 1}, false)
+			if errors.Is(err, coll.ErrNoID) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			made = append(made, m)
+		}
+		if err := meet(ctx, x.world); err != nil {
+			return err
+		}
+		half := made[:len(made)/2]
+		if x.of.index == 1 {
+			if _, err := x.world.Survivors(ctx, false); !errors.Is(err, coll.ErrNoID) {
+				return fmt.Errorf("survivors without ids: %w, want ErrNoID", err)
+			}
+			half = made[len(made)/2:]
+		}
+		for _, m := range half {
+			if err := m.Dissolve(ctx); err != nil {
+				return err
+			}
+		}
+		if x.of.index == 0 {
+			if _, err := x.world.Survivors(ctx, false); !errors.Is(err, coll.ErrNoID) {
+				return fmt.Errorf("survivors without ids on node 1: %w, want ErrNoID", err)
+			}
+		}
+		m, err := x.world.Survivors(ctx, false)
+		if err != nil {
+			return err
+		}
+		return errors.Join(meet(ctx, m.Far), m.Far.Dissolve(ctx, coll.Words{}))
+	})...))
 }
 
 // A tolerant team goes on without the dead.
@@ -270,8 +400,8 @@ func TestConclude(t *testing.T) {
 				t.Errorf("%d members concluded before a failure, want 6", before.Load())
 			}
 			for pe, err := range c.each(c.but(), func(ctx context.Context, x *process) error { return meet(ctx, x.world) }) {
-				if !errors.Is(err, coll.ErrBroken) {
-					t.Errorf("member %d: %v in the next step, want that of a broken team", pe, err)
+				if want := errs[pe]; err == nil || err.Error() != want.Error() {
+					t.Errorf("member %d: %v in the next step, want %v", pe, err, want)
 				}
 			}
 		}

@@ -23,8 +23,12 @@
 // A result lists the members that have not entered the step, and why. That list is the same on all survivors.
 //
 //   - A tolerant team goes on without members that have died. Everything else breaks it.
-//   - On a strict team, any such member makes the step fail for all. A member that knows another one to be dead refuses the next
-//     collective and leaves a mark. So does a member whose context has ended.
+//   - On a strict team, any such member makes the step fail for all. A member that knows another one to be dead enters the step, and its
+//     record has the dead that it knows. The error comes from the result alone: a death before a member that left, that before one that
+//     gave up. So all members get the same error with the same list, also from later collectives.
+//   - A member whose context has ended leaves a mark.
+//   - A member that agrees on what to do about a death enters the next collective of a strict team before that (postRefusal). So members in
+//     that collective do not wait for it.
 //   - A member that could not read what a dead one has given reports that as its fault in the next step. On a tolerant team all members
 //     get ErrAgain then, and begin again without those that are missing in that step.
 //

@@ -36,7 +36,7 @@ func (t *Team) Gather(ctx context.Context, w coll.Words, givers int, mine []byte
 	if givers > layout.UpperBody/span.PieceBytes(1, fewBytes) {
 		return t.gatherByReading(ctx, w, mine, take)
 	}
-	d, err := t.meet(ctx, span.Record{First: w}, mine)
+	d, err := t.meet(ctx, span.Record{First: w}, mine, nil)
 	if err != nil {
 		return Difference{}, err
 	}
@@ -70,8 +70,12 @@ func (t *Team) sortPieces(b []byte) [][]byte {
 // gatherByReading is Gather for many members: each reads what the others give. The first step says that it is there, the
 // second that all have read it.
 func (t *Team) gatherByReading(ctx context.Context, w coll.Words, mine []byte, take func(member int, data []byte)) (Difference, error) {
-	copy(t.p.line(layout.UpperSteps, t.id).Given[:], mine)
-	d, err := t.meet(ctx, span.Record{First: w}, nil)
+	if !t.posted { // otherwise the agent may read Given, and the step has a fault
+		copy(t.p.line(layout.UpperSteps, t.id).Given[:], mine)
+	}
+	t.shown = true
+	defer func() { t.shown = false }()
+	d, err := t.meet(ctx, span.Record{First: w}, nil, nil)
 	if err != nil {
 		return Difference{}, err
 	}
@@ -87,14 +91,14 @@ func (t *Team) gatherByReading(ctx context.Context, w coll.Words, mine []byte, t
 				failed = t.read(ctx, i, all[i*len(mine):(i+1)*len(mine)])
 			}
 		}
-		var end span.Record // also after a failure: the others wait for this member
-		if failed != nil {
-			end.Fault, end.Who = t.faultOf(failed)
-		}
-		d, err = t.meet(ctx, end, nil)
-		if again = errors.Is(err, ErrAgain); again {
+		d, err = t.meet(ctx, span.Record{}, nil, failed) // also after a failure: the others wait for this member
+		switch again = errors.Is(err, ErrAgain); {
+		case again:
 			g.Failed = d.failed
-		} else if err = errors.Join(failed, err); err != nil {
+		case err == nil:
+		case isLate(failed): // the others get another error
+			return Difference{}, failed
+		default:
 			return Difference{}, err
 		}
 	}

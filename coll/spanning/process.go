@@ -2,6 +2,7 @@ package spanning
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"unsafe"
 
@@ -14,9 +15,13 @@ import (
 type Port interface {
 	// Announce tells the agent of this node that the words of a team have changed.
 	Announce(id int)
-	// Get copies from an offset of a PE's segment.
+	// Get copies from an offset of a PE's segment. It returns an error that is ErrDead if the PE is dead. Agents know that before the
+	// failure page tells it.
 	Get(ctx context.Context, pe layout.PE, off uint64, data []byte) error
 }
+
+// ErrDead is the error of a Port for a PE that is dead.
+var ErrDead = errors.New("the PE is dead")
 
 // Config is what the spanning teams of a process need.
 type Config struct {

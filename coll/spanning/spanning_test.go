@@ -253,7 +253,7 @@ func TestSplitRefused(t *testing.T) {
 	all := func(int) []int { return allOf(4) }
 	wantAll[*coll.MembersError](t, c.but(), split(func(int) []int { return []int{0, 9} }, same))
 	wantAll[*coll.MembersError](t, c.but(), split(func(int) []int { return []int{0, 1, 2, 1} }, same))
-	wantAll[*coll.OtherError](t, c.but(), split(all, func(pe int) uint64 { return uint64(pe / 2) }))
+	wantAll[*DifferError](t, c.but(), split(all, func(pe int) uint64 { return uint64(pe / 2) }))
 	fatal(t, errors.Join(split(all, same)...))
 
 	var made [4][]Made
@@ -281,6 +281,38 @@ func TestSplitRefused(t *testing.T) {
 		t.Errorf("%d teams at once, want some 60", len(made[0]))
 	}
 	fatal(t, errors.Join(split(all, same)...))
+}
+
+// A team that only some nodes have described, as the others could not make it, leaves nothing with the agents once its words are used again.
+func TestSplitOnSomeNodes(t *testing.T) {
+	c := newCluster(t, 2, 1, 2)
+	fatal(t, errors.Join(c.each(c.but(), func(ctx context.Context, x *process) error {
+		for round := range 200 {
+			list := allOf(5)
+			if x.of.index == round%3 {
+				list = []int{3, 9}
+			}
+			_, err := x.world.Split(ctx, 3, list, false)
+			if _, is := errors.AsType[*coll.MembersError](err); !is {
+				return fmt.Errorf("round %d: %w, want a MembersError", round, err)
+			}
+		}
+		var all []*Team // as many at once as use all words of those before
+		for range 8 {
+			made, err := x.world.Split(ctx, 3, allOf(5), false)
+			if err != nil {
+				return err
+			}
+			all = append(all, made.Far)
+		}
+		for _, team := range all {
+			if err := errors.Join(meet(ctx, team), team.Dissolve(ctx, coll.Words{})); err != nil {
+				return err
+			}
+		}
+		return nil
+	})...))
+	c.wantTeams(1)
 }
 
 // Lists that are no groups are found by the part that they are none on.

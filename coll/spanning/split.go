@@ -28,6 +28,10 @@ type Made struct {
 // in this team in the order of the new one, or none. All members of a new team give the same list. Teams of one call do
 // not overlap.
 //
+// The members on one node compare their lists. Those on several nodes do not: a call has as many lists as teams, and they do not fit into a
+// step. If lists differ between nodes, members wait for others that have another team. So callers have to make lists of
+// arguments that all members have compared before, as package shmem does: the same arguments make the same lists.
+//
 // kind is the call, which members compare. All members get the same error: coll.ErrNoID if too many teams exist, a
 // *coll.MembersError for bad lists, or that of a step. It is strict: if a member has died, all get a *coll.DeadError.
 func (t *Team) Split(ctx context.Context, kind uint64, members []int, tolerant bool) (Made, error) {
@@ -38,30 +42,31 @@ func (t *Team) Split(ctx context.Context, kind uint64, members []int, tolerant b
 	mine := span.Record{First: coll.Words{3: kind}}
 	part, err := coll.Split(ctx, t.part, t.partOf(members), tolerant)
 	bad, isMembers := errors.AsType[*coll.MembersError](err)
-	died, isDeath := errors.AsType[*coll.DeadError](err)
+	var failed error
 	switch {
 	case err == nil:
 	case errors.Is(err, coll.ErrNoID):
 		mine.Status = statusNoID
 	case isMembers:
 		mine.Status, mine.Who = statusMembers, int32(t.local[bad.Member])<<faultBits|int32(bad.Fault)
-	case isDeath && t.tolerant:
-		mine.Fault, mine.Who = dead, int32(t.local[died.Members[0]])
-	default:
+	case isLate(err):
 		return Made{}, t.giveUp(t.teamError(err))
+	default: // members of other nodes find something else, or nothing
+		failed = t.teamError(err)
 	}
 	pes, spans := t.membersOf(members)
 	var far *Team
-	if part != nil && spans { // described before the step: who uses the team relies on it
-		if far, err = t.p.newTeam(part, pes, hashName(t.name, bySplit, t.seq[layout.UpperSteps]-t.start, pes[0])); err != nil {
+	if part != nil && spans && t.refusal() == nil { // described before the step: who uses the team relies on it
+		if far, err = makeTeam(t, layout.UpperSteps, part, pes); err != nil {
 			mine.Status = statusNoTeam
 		}
 	}
-	d, err := t.meet(ctx, mine, nil)
-	switch {
-	case errors.Is(err, ErrAgain) || err == nil && len(d.failed) > 0:
-		err = t.DeathOf(d.failed)
-	case err == nil:
+	d, err := t.meet(ctx, mine, nil, failed)
+	if again, is := errors.AsType[*AgainError](err); is {
+		err = &coll.DeadError{Members: again.Dead}
+	} else if err == nil && len(d.failed) > 0 {
+		err = &coll.DeadError{Members: d.failed}
+	} else if err == nil {
 		err = splitError(&d.Record)
 	}
 	switch {
@@ -85,16 +90,10 @@ func abandonPart(part *coll.Team) {
 	}
 }
 
-// DeathOf returns the error of a collective that needs all members: some have failed, or a member knows another one to be dead.
-func (t *Team) DeathOf(failed []int) error {
-	all := slices.Clone(failed)
-	for _, i := range t.knownDead() {
-		if !slices.Contains(all, i) {
-			all = append(all, i)
-		}
-	}
-	slices.Sort(all)
-	return &coll.DeadError{Members: all}
+// isLate says whether an error is the end of a wait of this member alone.
+func isLate(err error) bool {
+	_, is := errors.AsType[*coll.LateError](err)
+	return is
 }
 
 // faultBits is the number of bits of record.who that a coll.Fault takes.
@@ -133,7 +132,7 @@ func (t *Team) partOf(members []int) (part []int) {
 func splitError(r *span.Record) error {
 	switch {
 	case r.Differs >= 0:
-		return &coll.OtherError{Member: int(r.Differs)}
+		return &DifferError{First: int(r.Member), Differs: int(r.Differs)}
 	case r.Status == statusMembers:
 		return &coll.MembersError{Member: int(r.Who) >> faultBits, Fault: coll.Fault(r.Who & (1<<faultBits - 1))}
 	case r.Status == statusNoTeam:

@@ -14,56 +14,147 @@ import (
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
-// fault says why a step has failed. Of several faults, the greatest is reported.
-type fault = span.Fault
+const noFault = span.NoFault
 
-const (
-	noFault = span.NoFault
-	broken  = span.Broken // a member has given the team up
-	left    = span.Left   // a member has left the team
-	dead    = span.Dead   // a member has died
-)
-
-// decision is the result of a step.
+// decision is the result of a step. All members that get it get the same.
 type decision struct {
 	span.Record
-	failed []int  // members that died before they entered the step, ascending
-	gave   []byte // what members gave besides: pieces in a collective, bits in an agreement
+	failed  []int  // members that died before they entered the step, ascending
+	left    int    // the lowest member that left before it entered the step, or -1
+	gaveUp  bool   // a member has given the team up before it entered the step
+	gave    []byte // what members gave besides: pieces in a collective, bits in an agreement
+	tooMuch bool   // that does not fit into a result
 }
 
-// meet is step for a caller that has set busy.
-func (t *Team) meet(ctx context.Context, mine span.Record, give []byte) (decision, error) {
+// meet is step for a caller that has set busy. failed is why this member cannot do its part, or nil.
+//
+// A member of a strict team that knows another one to be dead takes part with that fault. So it learns what all others do, as the nodes
+// of others may know of other deaths, or of none.
+func (t *Team) meet(ctx context.Context, mine span.Record, give []byte, failed error) (decision, error) {
 	if err := t.refusal(); err != nil {
 		return decision{}, err
 	}
-	if !t.tolerant {
-		if who := t.knownDead(); who != nil { // the others learn it from this member's record: their nodes may not know it yet
-			mine.Fault, mine.Who = dead, int32(who[0])
-			t.post(layout.UpperSteps, mine, nil)
-			return decision{}, t.giveUp(&coll.DeadError{Members: who})
-		}
+	if give = t.setFault(&mine, give, failed); !t.posted {
+		t.post(layout.UpperSteps, mine, give)
 	}
-	d, worst, who, err := t.enter(ctx, layout.UpperSteps, mine, give)
-	switch {
-	case err != nil:
-		return d, t.giveUp(err)
-	case worst == dead && t.tolerant: // it is no fault there
-	case worst != noFault:
-		return d, t.giveUp(t.lackError(worst, who, d.failed))
+	t.posted = false
+	d, err := t.await(ctx, layout.UpperSteps)
+	if err == nil {
+		err = t.failureOf(&d)
 	}
-	if d.Fault == dead && t.tolerant {
-		return d, ErrAgain
+	if err != nil && !errors.Is(err, ErrAgain) {
+		err = t.giveUp(err)
 	}
-	if d.Fault != noFault {
-		return d, t.giveUp(t.faultError(d.Fault, d.Who))
-	}
-	return d, nil
+	return d, err
 }
 
-// enter enters the next step of a line, and returns its decision. worst is why some member has not contributed, and who is a member
-// of which that is so.
-func (t *Team) enter(ctx context.Context, line int, mine span.Record, give []byte) (d decision, worst fault, who int, err error) {
-	words, seq := t.p.line(line, t.id), t.post(line, mine, give)
+// setFault sets the fault of this member, if it has one, and returns what it gives then: which members it knows to be dead. A member
+// of a tolerant team has one only if it could not do its part.
+func (t *Team) setFault(mine *span.Record, give []byte, failed error) []byte {
+	var who []int
+	if !t.tolerant {
+		who = t.knownDead()
+	}
+	if e, is := errors.AsType[*coll.DeadError](failed); is {
+		who = unite(who, e.Members)
+	}
+	e, isLeft := errors.AsType[*coll.LeftError](failed)
+	switch {
+	case len(who) > 0:
+		mine.Fault, mine.Who = span.Dead, int32(who[0])
+		if t.tolerant {
+			mine.Fault = span.Again
+		}
+		bits := bitsOf(who, len(t.pes))
+		if t.shown { // others may still read Given
+			bits = bits[:min(len(bits), layout.UpperData-span.RecordBytes)]
+		}
+		return bits[:min(len(bits), layout.UpperGiven)] // Who is among those that are named in any case
+	case isLeft:
+		mine.Fault, mine.Who = span.Left, int32(e.Member)
+	case failed != nil:
+		mine.Fault, mine.Who = span.Broken, -1
+	default:
+		return give
+	}
+	return nil
+}
+
+// postRefusal enters the next collective of a strict team if this member knows another one to be dead. It is for a member that agrees on
+// what to do about that. Others may be in that collective, and wait for this member.
+//
+// If this member calls the collective later, it finds the result. There is none of a later step: that one waits for this member.
+func (t *Team) postRefusal() {
+	if t.tolerant || t.posted || t.broken.Load() || t.knownDead() == nil {
+		return
+	}
+	var mine span.Record
+	give := t.setFault(&mine, nil, nil)
+	seq := t.post(layout.UpperSteps, mine, give)
+	t.posted = true
+	if t.allHaveEntered(layout.UpperSteps, seq) {
+		t.p.Port.Announce(t.id)
+	}
+}
+
+// bitsOf returns some of n members as bits.
+func bitsOf(who []int, n int) []byte {
+	bits := make([]byte, (n+7)/8)
+	for _, i := range who {
+		bits[i/8] |= 1 << (i % 8)
+	}
+	return bits
+}
+
+// membersIn returns those of n members whose bits are set, ascending.
+func membersIn(bits []byte, n int) (who []int) {
+	for i := range min(n, 8*len(bits)) {
+		if bits[i/8]>>(i%8)&1 != 0 {
+			who = append(who, i)
+		}
+	}
+	return who
+}
+
+// unite returns the members of both lists, ascending.
+func unite(a, b []int) []int {
+	all := slices.Concat(a, b)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// failureOf returns the error of a step, by its result alone: so it is the same at all members, with the same list. A death comes before a
+// member that left, and that before one that gave up.
+func (t *Team) failureOf(d *decision) error {
+	var died []int // as members say that could not do their part
+	n := len(t.pes)
+	isMember := d.Who >= 0 && int(d.Who) < n
+	if d.Fault == span.Dead || d.Fault == span.Again {
+		if died = membersIn(span.DeadOf(d.gave), n); isMember {
+			died = unite(died, []int{int(d.Who)})
+		}
+	}
+	isAgain := d.Fault == span.Again
+	if all := unite(died, d.failed); !t.tolerant && len(all) > 0 {
+		return &coll.DeadError{Members: all}
+	}
+	if d.Fault == span.Left && isMember && (d.left < 0 || int(d.Who) < d.left) {
+		d.left = int(d.Who)
+	}
+	switch {
+	case d.left >= 0:
+		return &coll.LeftError{Member: d.left}
+	case d.gaveUp || d.tooMuch && d.Fault == noFault || d.Fault != noFault && !isAgain: // members that give as much as each other never give too much
+		return coll.ErrBroken
+	case isAgain:
+		return &AgainError{Dead: unite(died, d.failed)}
+	}
+	return nil
+}
+
+// await waits for the result of a line's step that this member has entered, and returns it.
+func (t *Team) await(ctx context.Context, line int) (d decision, err error) {
+	words, seq := t.p.line(line, t.id), t.seq[line]
 	seen := t.p.Failures.Epoch() // before the look at the members
 	if t.allHaveEntered(line, seq) {
 		t.p.Port.Announce(t.id)
@@ -74,7 +165,7 @@ func (t *Team) enter(ctx context.Context, line int, mine span.Record, give []byt
 			break
 		}
 		if !errors.Is(err, wait.ErrFailure) {
-			return d, noFault, -1, &coll.LateError{Member: t.missing(line, seq), Err: err}
+			return d, &coll.LateError{Member: t.missing(line, seq), Err: err}
 		}
 		// The agent hears of a death before this PE does, and may have looked before this PE entered.
 		if seen = t.p.Failures.Epoch(); t.allHaveEntered(line, seq) {
@@ -82,17 +173,16 @@ func (t *Team) enter(ctx context.Context, line int, mine span.Record, give []byt
 		}
 	}
 	copy(d.Bytes(), words.Result.Data[:])
+	d.left = -1
 	if words.Result.Lacks > 0 {
-		d.failed, worst, who = t.readLacks(&words.Result)
+		readLacks(t, &words.Result, &d)
 	}
-	if words.Result.Gave == layout.UpperTooMuch {
-		return d, worst, who, coll.ErrBroken // members that give as much as each other never do that
-	}
-	at := int(words.Result.Lacks) * layout.UpperLackBytes
-	if n := int(words.Result.Gave); n > 0 {
+	d.tooMuch = words.Result.Gave == layout.UpperTooMuch
+	at := min(int(words.Result.Lacks)*layout.UpperLackBytes, layout.UpperBody)
+	if n := min(int(words.Result.Gave), layout.UpperBody-at); n > 0 {
 		d.gave = slices.Clone(words.Result.Body[at : at+n])
 	}
-	return d, worst, who, nil
+	return d, nil
 }
 
 // post enters the next step of a line, and returns its number.
@@ -142,9 +232,8 @@ func (t *Team) missing(line int, seq uint64) int {
 	return t.me
 }
 
-// readLacks returns the members that have not contributed: those that have died, and the worst reason with a member that has it.
-func (t *Team) readLacks(r *layout.UpperResult) (died []int, worst fault, who int) {
-	who = -1
+// readLacks reads which members have not contributed, and why.
+func readLacks(t *Team, r *layout.UpperResult, d *decision) {
 	n := min(int(r.Lacks), layout.UpperBody/layout.UpperLackBytes)
 	for _, l := range unsafe.Slice((*layout.UpperLack)(unsafe.Pointer(&r.Body[0])), n) {
 		if int(l.Node) >= len(t.members) {
@@ -154,80 +243,16 @@ func (t *Team) readLacks(r *layout.UpperResult) (died []int, worst fault, who in
 		if l.Member != layout.UpperAll {
 			those = those[min(int(l.Member), len(those)):min(int(l.Member)+1, len(those))]
 		}
-		f := broken
-		switch board.Verdict(l.Why) {
-		case board.Died:
-			f = dead
-			died = append(died, those...)
-		case board.HasLeft:
-			f = left
-		}
-		if len(those) > 0 && rank(f, t.tolerant) > rank(worst, t.tolerant) {
-			worst, who = f, those[0]
+		switch why := board.Verdict(l.Why); {
+		case why == board.Died:
+			d.failed = append(d.failed, those...)
+		case why != board.HasLeft:
+			d.gaveUp = true
+		case len(those) > 0 && (d.left < 0 || those[0] < d.left):
+			d.left = those[0]
 		}
 	}
-	slices.Sort(died)
-	return died, worst, who
-}
-
-// rank orders faults. On a tolerant team a death is the least one.
-func rank(f fault, tolerant bool) int {
-	if f == dead && tolerant {
-		return 1
-	}
-	return 2 * int(f)
-}
-
-// lackError returns the error of a step in which members have not contributed.
-func (t *Team) lackError(worst fault, who int, died []int) error {
-	all := t.knownDead() // a member has given up for that
-	if t.tolerant {
-		all = nil
-	}
-	if worst == dead || all != nil {
-		for _, i := range died {
-			if !slices.Contains(all, i) {
-				all = append(all, i)
-			}
-		}
-		slices.Sort(all)
-		return &coll.DeadError{Members: all}
-	}
-	if worst == left {
-		return &coll.LeftError{Member: who}
-	}
-	return coll.ErrBroken
-}
-
-// faultError returns the error of a step in which another PE has found a fault. who is -1 if that is about no member.
-func (t *Team) faultError(f fault, who int32) error {
-	all := t.knownDead()
-	if t.tolerant && f != dead {
-		all = nil
-	}
-	is := who >= 0 && int(who) < len(t.pes)
-	if all == nil && f == left && is {
-		return &coll.LeftError{Member: int(who)}
-	}
-	if f == dead && is && !slices.Contains(all, int(who)) {
-		all = append(all, int(who))
-		slices.Sort(all)
-	}
-	if all == nil {
-		return coll.ErrBroken
-	}
-	return &coll.DeadError{Members: all}
-}
-
-// faultOf returns the fault that an error of a step is for other members, and the member that it is about.
-func (t *Team) faultOf(err error) (f fault, who int32) {
-	if e, is := errors.AsType[*coll.DeadError](err); is {
-		return dead, int32(e.Members[0])
-	}
-	if e, is := errors.AsType[*coll.LeftError](err); is {
-		return left, int32(e.Member)
-	}
-	return broken, -1
+	slices.Sort(d.failed)
 }
 
 // lateError returns the error of a wait for a member that has ended with err, or of a send to it.
@@ -235,8 +260,8 @@ func (t *Team) lateError(member int, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case t.p.Failures.Epoch() != 0 && t.p.Dead(t.pes[member]):
-		return &coll.DeadError{Members: t.knownDead()}
+	case errors.Is(err, ErrDead), t.p.Failures.Epoch() != 0 && t.p.Dead(t.pes[member]):
+		return &coll.DeadError{Members: unite(t.knownDead(), []int{member})}
 	}
 	return &coll.LateError{Member: member, Err: err}
 }

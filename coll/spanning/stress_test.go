@@ -191,7 +191,7 @@ func oneStep(ctx context.Context, x *process, team *Team, rng *rand.Rand, h *his
 				err = nil
 			}
 		} else if _, is := errors.AsType[*coll.DeadError](e); is && team.tolerant && !team.broken.Load() {
-			h.add("split fails")
+			h.add("split fails: %v", e)
 			return true, nil
 		}
 	case 5:
@@ -212,7 +212,7 @@ func oneStep(ctx context.Context, x *process, team *Team, rng *rand.Rand, h *his
 		return true, nil
 	}
 	if _, is := errors.AsType[*coll.DeadError](err); is || errors.Is(err, coll.ErrBroken) {
-		h.add("kind %d: the team is of no more use", kind)
+		h.add("kind %d: the team is of no more use: %v", kind, err)
 		return false, nil
 	}
 	return false, err

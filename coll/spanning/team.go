@@ -35,7 +35,10 @@ type Team struct {
 
 	busy      atomic.Bool
 	broken    atomic.Bool
-	disagreed bool // an agreement has ended badly
+	why       error // the error that has broken the team; nil: it is not broken, or this member has left it
+	disagreed bool  // an agreement has ended badly
+	posted    bool  // this member has entered the step of its next collective, and says there who is dead
+	shown     bool  // others may read Given
 	released  atomic.Bool
 }
 
@@ -50,19 +53,22 @@ const _ = uint(WorldID-coll.ShmemWorld) + uint(coll.ShmemWorld-WorldID)
 // It does not communicate, but for the news to the agent. In a further world of a process, no member may use the team before all
 // have called New.
 func New(p *Process, part *coll.Team, pes []layout.PE) (*Team, error) {
-	return p.newTeam(part, pes, [2]uint64{layout.UpperFirstWorld + p.worlds, 0})
+	return p.newTeam(part, pes, [2]uint64{layout.UpperFirstWorld + p.worlds, 0}, layout.UpperOrigin{})
 }
 
-// The ways in which a team is made from another one.
-const (
-	bySplit = iota + 1
-	bySurvivors
-)
+// makeTeam returns a team that the next step of a line makes, and describes it to the agent.
+func makeTeam(t *Team, line int, part *coll.Team, pes []layout.PE) (*Team, error) {
+	o := layout.UpperOrigin{Parent: t.name, Line: uint64(line), Step: t.seq[line] - t.start + 1}
+	if line == layout.UpperSteps && t.posted {
+		o.Step--
+	}
+	return t.p.newTeam(part, pes, hashName(&o, pes[0]), o)
+}
 
-// hashName returns the name of a team: how its parent has made it, in which step, and its first PE.
-func hashName(parent [2]uint64, way byte, step uint64, first layout.PE) [2]uint64 {
+// hashName returns the name of a team: how it is made, and its first PE.
+func hashName(o *layout.UpperOrigin, first layout.PE) [2]uint64 {
 	var b []byte
-	for _, w := range []uint64{parent[0], parent[1], uint64(way), step, uint64(first)} {
+	for _, w := range []uint64{o.Parent[0], o.Parent[1], o.Line, o.Step, uint64(first)} {
 		b = binary.LittleEndian.AppendUint64(b, w)
 	}
 	h := sha256.Sum256(b)
@@ -70,7 +76,7 @@ func hashName(parent [2]uint64, way byte, step uint64, first layout.PE) [2]uint6
 }
 
 // newTeam returns a team, and describes it to the agent.
-func (p *Process) newTeam(part *coll.Team, pes []layout.PE, name [2]uint64) (*Team, error) {
+func (p *Process) newTeam(part *coll.Team, pes []layout.PE, name [2]uint64, o layout.UpperOrigin) (*Team, error) {
 	t := &Team{p: p, part: part, pes: pes, id: part.ID(), name: name, me: -1, node: -1, tolerant: part.Tolerant()}
 	near := part.PEs()
 	place := map[int]int{} // of each node in first
@@ -105,19 +111,19 @@ func (p *Process) newTeam(part *coll.Team, pes []layout.PE, name [2]uint64) (*Te
 	for line := range t.seq {
 		t.seq[line] = t.start
 	}
-	t.describe()
+	t.describe(o)
 	return t, nil
 }
 
 // describe describes the part to the agent.
-func (t *Team) describe() {
+func (t *Team) describe(o layout.UpperOrigin) {
 	p := &t.p.Words.Parts[t.id]
 	atomic.StoreUint64(&p.Start, 0) // the words are no team's
 	for line := range t.seq {
 		atomic.StoreUint64(&t.p.line(line, t.id).Cell.Word, t.start)
 		atomic.StoreUint64(&t.p.line(line, t.id).Result.Seq, t.start)
 	}
-	plan := layout.UpperPlan{Nodes: uint32(len(t.first)), Me: uint32(t.node), Members: uint32(len(t.local))}
+	plan := layout.UpperPlan{Nodes: uint32(len(t.first)), Me: uint32(t.node), Members: uint32(len(t.local)), Origin: o}
 	for k, i := range t.first {
 		node, _ := t.p.Node(t.pes[i])
 		plan.Node[k] = uint16(node)
@@ -150,6 +156,14 @@ func (t *Team) Same(ctx context.Context, w coll.Words) (Difference, error) {
 	return d.difference(), err
 }
 
+// DifferError reports two members that have not called the same. All members get the same one.
+type DifferError struct{ First, Differs int } // Differs is the lowest member that called something else than First, the lowest one
+
+// Error names both.
+func (e *DifferError) Error() string {
+	return fmt.Sprintf("member %d called another collective than member %d, or with other arguments", e.Differs, e.First)
+}
+
 // Difference says whether members have given the same words.
 type Difference struct {
 	First, Differs       int // the lowest member, and the lowest one that has given other words; Differs is -1 if there is none
@@ -166,25 +180,30 @@ func (d *decision) difference() Difference {
 //   - Errors: if a member has failed, all members get an error. Then the team is broken, unless it is tolerant and all that failed
 //     did so because of a death: Conclude returns ErrAgain.
 func (t *Team) Conclude(ctx context.Context, w coll.Words, failed error) (Difference, error) {
-	r := span.Record{First: w}
-	if failed != nil {
-		r.Fault, r.Who = t.faultOf(failed)
-	}
-	d, err := t.step(ctx, r, nil)
+	d, err := t.step(ctx, span.Record{First: w}, failed)
 	return d.difference(), err
 }
 
 // ErrAgain reports that a member of a tolerant team could not do its part of a collective because another one has died, and
-// that the survivors have to do it again without that one.
+// that the survivors have to do it again without that one. It is the cause of every *AgainError.
 var ErrAgain = errors.New("a member died in a collective, which the others have to do again")
 
+// AgainError has the members that died for that. All members that live get the same one.
+type AgainError struct{ Dead []int } // ascending
+
+// Error names the members.
+func (e *AgainError) Error() string { return fmt.Sprintf("members %v: %v", e.Dead, ErrAgain) }
+
+// Unwrap returns ErrAgain.
+func (e *AgainError) Unwrap() error { return ErrAgain }
+
 // step is a collective of one step. It returns the decision.
-func (t *Team) step(ctx context.Context, mine span.Record, give []byte) (decision, error) {
+func (t *Team) step(ctx context.Context, mine span.Record, failed error) (decision, error) {
 	if !t.busy.CompareAndSwap(false, true) { // the words are those of the collective that is under way
 		return decision{}, coll.ErrConcurrent
 	}
 	defer t.busy.Store(false)
-	return t.meet(ctx, mine, give)
+	return t.meet(ctx, mine, nil, failed)
 }
 
 // refusal returns why a broken or released team refuses a collective.
@@ -195,8 +214,8 @@ func (t *Team) refusal() error {
 	case !t.broken.Load():
 		return nil
 	}
-	if who := t.knownDead(); who != nil && !t.tolerant {
-		return &coll.DeadError{Members: who}
+	if e, is := errors.AsType[*coll.DeadError](t.why); is {
+		return e // and not whom this member knows to be dead by now: others may know of others
 	}
 	return coll.ErrBroken
 }
@@ -204,6 +223,7 @@ func (t *Team) refusal() error {
 // giveUp breaks the team because of err, and returns err.
 func (t *Team) giveUp(err error) error {
 	if !t.broken.Swap(true) {
+		t.why = err
 		t.part.GiveUp() // members of this node may be further on, in a step of the part: in Split or in Dissolve
 		t.mark(layout.UpperSteps, board.GaveUp)
 	}
@@ -232,17 +252,14 @@ func (t *Team) knownDead() (who []int) {
 // teamError turns an error of the part, which names its members, into one that names members of the team.
 func (t *Team) teamError(err error) error {
 	if e, ok := errors.AsType[*coll.DeadError](err); ok {
-		all := t.knownDead() // the part knows of its own members only
+		var all []int
 		for _, i := range e.Members {
-			if who := t.local[i]; !slices.Contains(all, who) {
-				all = append(all, who)
-			}
+			all = append(all, t.local[i])
 		}
-		slices.Sort(all)
 		return &coll.DeadError{Members: all}
 	}
 	if e, ok := errors.AsType[*coll.LeftError](err); ok {
-		return t.faultError(left, int32(t.local[e.Member]))
+		return &coll.LeftError{Member: t.local[e.Member]}
 	}
 	if e, ok := errors.AsType[*coll.LateError](err); ok {
 		return &coll.LateError{Member: t.local[e.Member], Err: e.Err}
@@ -280,6 +297,9 @@ func (t *Team) Dissolve(ctx context.Context, w coll.Words) error {
 		atomic.StoreUint32(&t.p.Words.Parts[t.id].Ended, 1) // before another team has the words
 		t.p.Port.Announce(t.id)
 		err = t.teamError(t.part.Dissolve(ctx))
+		if _, is := errors.AsType[*coll.DeadError](err); is {
+			err = nil // all have met before: other nodes know nothing of a death after that
+		}
 	}
 	t.Release()
 	return err

@@ -311,7 +311,7 @@ func (x *process) Announce(id int) {
 // patience is more than a collective of living members takes.
 const patience = time.Minute
 
-var errGone = errors.New("the PE is dead")
+var errGone = ErrDead
 
 // Get is Port.Get.
 func (x *process) Get(_ context.Context, pe layout.PE, off uint64, data []byte) error {

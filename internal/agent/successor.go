@@ -15,6 +15,7 @@ import (
 //     they have kept, and drop what comes late of the dead one (package stream).
 //   - Counts and answers for the dead one carry its incarnation, too. The stream's sender drops them.
 //   - Posts refer to the blocks of the dead one. The successor may write these only when no such post is under way.
+//   - Teams keep the dead one as a member that has died: its node may judge it later. The successor is a member of none of them.
 //   - Done, slots and Ready begin anew. Otherwise a slot could hold what looks like the answer to a request of the successor,
 //     because the numbers of its requests begin at 0 as well.
 

@@ -4,7 +4,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -53,18 +52,7 @@ type farKilling struct {
 
 // run runs the job.
 func (k *farKilling) run(seed int) {
-	nodes := fmt.Sprint(k.nodes)
-	if k.apart {
-		nodes += ":netns"
-	}
-	j := prepare(k.t, "--emulate", nodes, "-n", fmt.Sprint(k.n), "--recover", "--stdin", "all", "t-coll", fmt.Sprint(seed))
-	theirs, input, err := os.Pipe()
-	check(k.t, err)
-	j.cmd.Stdin, j.theirs = theirs, append(j.theirs, theirs)
-	j.begin()
-	k.await(j, k.n)
-	daemons := daemonsBelow(j.cmd.Process.Pid)
-	slices.SortFunc(daemons, func(a, b int) int { return k.firstOf(a) - k.firstOf(b) })
+	j, daemons, input := k.launch(seed)
 	over := j.rest()
 	for range 1 + k.rng.IntN(3) {
 		spin(time.Duration(k.rng.IntN(4000)) * time.Microsecond)

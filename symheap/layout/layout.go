@@ -329,7 +329,7 @@ const (
 	Magic = 0x4d454d48534f47 // "GOSHMEM", little endian
 	// FailureMagic begins a failure page.
 	FailureMagic = 0x4c494146534f47 // "GOSFAIL", little endian
-	Version      = 19
+	Version      = 20
 
 	MaxRegions = 8
 	MaxTeams   = 64

@@ -73,6 +73,14 @@ type UpperPlan struct {
 	Ended   uint32                // the member makes no step any more, as the last one has ended well
 	Node    [UpperNodes]uint16    // the nodes of the team, in the order of their first members: indices in the job
 	Local   [MaxLocal / 64]uint64 // bit i: the PE with local index i is a member
+	Origin  UpperOrigin
+}
+
+// UpperOrigin is how a team is made. When the step has a result, each node that is to have the team has a description of it.
+type UpperOrigin struct {
+	Parent [2]uint64 // the name of the team that makes it; 0: it is a world
+	Line   uint64    // of the parent
+	Step   uint64    // the parent's step, by the number that it has in its part
 }
 
 // Words returns the plan as words.

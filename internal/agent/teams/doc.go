@@ -16,6 +16,10 @@
 // their words. A node that has heard that of all nodes that live forgets the team. A team that its members have broken has no last
 // step; it stays until the words are used again, and with it what answers late questions.
 //
+// Some nodes may have described a team, and others not, because they could not make it. A node says that the team has ended when the step of
+// the parent has a result, in which the team is made. All members have described the team before they entered that step, or never
+// do. So a node that does not know the team then answers that it never will, and drops what has come for it.
+//
 // # Memory that is used again
 //
 // Words of an ended or broken team become those of another one. The package reads UpperPart.Start behind each arrival word: as

@@ -13,8 +13,10 @@ import (
 type kind uint8
 
 const (
-	kindPart kind = iota + 1 // a span.Message for the part of a line
-	kindDone                 // the team has ended on the node that sends this
+	kindPart  kind = iota + 1 // a span.Message for the part of a line
+	kindDone                  // the team has ended on the node that sends this
+	kindGone                  // the same, and a node that does not know the team by now never will
+	kindNever                 // answer to kindGone: the node that sends this does not know the team
 )
 
 // head is what a message begins with: u8 kind, u8 line, and the name of the team.
@@ -32,8 +34,8 @@ func cut(b []byte) (h head, body []byte, err error) {
 		return h, nil, fmt.Errorf("message of a team has %d bytes, want %d or more", len(b), headBytes)
 	}
 	h = head{kind: kind(b[0]), line: b[1], name: name{binary.LittleEndian.Uint64(b[2:]), binary.LittleEndian.Uint64(b[10:])}}
-	if h.kind < kindPart || h.kind > kindDone || h.line >= layout.UpperLines {
-		return h, nil, fmt.Errorf("message of a team has kind %d and line %d, want %d to %d and less than %d", h.kind, h.line, kindPart, kindDone, layout.UpperLines)
+	if h.kind < kindPart || h.kind > kindNever || h.line >= layout.UpperLines {
+		return h, nil, fmt.Errorf("message of a team has kind %d and line %d, want %d to %d and less than %d", h.kind, h.line, kindPart, kindNever, layout.UpperLines)
 	}
 	return h, b[headBytes:], nil
 }
@@ -65,7 +67,15 @@ func (t *Teams) Receive(from int, b []byte) {
 		t.deliver(m, from, h, body)
 		return
 	}
-	t.early = append(t.early, letter{from, h, body})
+	switch h.kind {
+	case kindPart, kindDone:
+		t.early = append(t.early, letter{from, h, body})
+	case kindGone: // nobody reads what has come for the team, as no PE of this node is to have it, or all have given it up
+		t.early = slices.DeleteFunc(t.early, func(l letter) bool { return l.head.name == h.name })
+		if from >= 0 && from < t.cfg.Nodes && !t.dead[from] {
+			t.send(from, head{kind: kindNever, name: h.name})
+		}
+	}
 }
 
 // known returns the team with a name, which a member may have described without being heard yet.
@@ -94,7 +104,7 @@ func (t *Teams) deliver(m *team, from int, h head, body []byte) {
 		t.cfg.Log(fmt.Errorf("node %d sends a message of team %x, want one of its nodes %v", from, m.name, m.nodes))
 		return
 	}
-	if h.kind == kindDone {
+	if h.kind != kindPart {
 		m.done[i] = true
 		t.forgetIfDone(m)
 		return
@@ -121,6 +131,7 @@ func (t *Teams) perform(m *team, line int, outs []span.Output) {
 			t.sendMessage(m.nodes[o.To], head{kind: kindPart, line: uint8(line), name: m.name}, o.Message)
 		case span.Deliver:
 			t.writeResult(m, line, o.Result)
+			t.tellEnds()
 		case span.Wrong:
 			t.cfg.Log(fmt.Errorf("team %x: %w", m.name, o.Err))
 		}

@@ -17,7 +17,7 @@ type Config struct {
 	World       []int // the nodes of the first team of all PEs, in the order of their first PEs; nil: that is not known
 	// Words returns the words of a PE of this node.
 	Words func(pe layout.Local) *layout.Upper
-	// Dead says whether the death of a PE of this node is known.
+	// Dead says whether the death of a PE of this node is known, and it has no successor.
 	Dead func(pe layout.Local) bool
 	// Wake wakes a PE whose words have changed.
 	Wake func(pe layout.Local)
@@ -36,6 +36,7 @@ type Teams struct {
 	early  []letter
 	dead   []bool // by node
 	room   []byte
+	untold int // teams that have ended here, of which this node has not told the others
 }
 
 // name is the name of a team on all its nodes.
@@ -56,8 +57,9 @@ type team struct {
 	nodes   []int // in the job, of each node of the team
 	members []member
 	lines   [layout.UpperLines]*span.Part
+	origin  layout.UpperOrigin
 	ended   bool   // all local members that live have the last result, or make no step any more
-	done    []bool // by node of the team: it is ended there
+	done    []bool // by node of the team: it has said that the team has ended there, or that it does not know the team
 }
 
 // member is a PE of this node in a team.
@@ -65,6 +67,14 @@ type member struct {
 	pe    layout.Local
 	start uint64 // as it has described the team; 0: it has not yet
 	gone  bool   // its words are a later team's
+	dead  bool   // it has died. It stays so when the PE has a successor, which is no member, and whose words these are then
+	last  [layout.UpperLines]last
+}
+
+// last is what a dead member has left in the words of a line.
+type last struct {
+	word uint64 // as wordOf returns it
+	data []byte // what it has contributed to the step in word
 }
 
 // New returns the teams of a node before any.
@@ -119,7 +129,7 @@ func (t *Teams) describedBy(pe layout.Local, id int) (*team, error) {
 			return nil, fmt.Errorf("team %d: %w", id, err)
 		}
 	}
-	i := slices.IndexFunc(m.members, func(x member) bool { return x.pe == pe })
+	i := m.indexOf(pe)
 	if i < 0 || m.id != id {
 		return nil, fmt.Errorf("team %d: PE %d has described it, want one of its members, with id %d", id, pe, m.id)
 	}
@@ -138,7 +148,10 @@ func nameOf(p *layout.UpperPart) name {
 
 // begin begins a team that a member has described.
 func (t *Teams) begin(id int, p *layout.UpperPart) (*team, error) {
-	m := &team{name: nameOf(p), id: id, me: int(p.Me)}
+	m := &team{name: nameOf(p), id: id, me: int(p.Me), origin: p.Origin}
+	if p.Origin.Line >= layout.UpperLines {
+		return nil, fmt.Errorf("line %d of the team that makes it, want less than %d", p.Origin.Line, layout.UpperLines)
+	}
 	if p.Nodes < 1 || p.Nodes > layout.UpperNodes || p.Me >= p.Nodes {
 		return nil, fmt.Errorf("node %d of %d, want 0 to %d of at most %d", p.Me, p.Nodes, p.Nodes-1, layout.UpperNodes)
 	}
@@ -171,6 +184,9 @@ func (t *Teams) complete(m *team) (err error) {
 		}
 	}
 	m.done = make([]bool, len(m.nodes))
+	for i := range m.members {
+		m.members[i].dead = t.cfg.Dead(m.members[i].pe)
+	}
 	t.register(m)
 	return nil
 }
@@ -205,6 +221,11 @@ func (m *team) shares(other *team) bool {
 	})
 }
 
+// indexOf returns which member a PE is, or -1.
+func (m *team) indexOf(pe layout.Local) int {
+	return slices.IndexFunc(m.members, func(x member) bool { return x.pe == pe })
+}
+
 // hasWords reports whether the words of its id are the team's.
 func (t *Teams) hasWords(m *team) bool { return slices.Contains(t.latest[m.id], m) }
 
@@ -226,7 +247,7 @@ func (t *Teams) proceed(m *team, line int) {
 		case span.Word:
 			p.SetWord(t.wordOf(m, line, i))
 		case span.News:
-			p.SetDead(t.cfg.Dead(m.members[i].pe))
+			p.SetDead(m.members[i].dead)
 		case span.Data:
 			t.perform(m, line, p.SetData(t.fold(m, line), nil))
 		}
@@ -234,6 +255,9 @@ func (t *Teams) proceed(m *team, line int) {
 }
 
 // Dies takes the news that a PE of this node has died. What it has described and not announced counts as announced.
+//
+// A part may judge the PE much later, when its other members have entered the step. By then the PE may have a successor, which is not
+// dead and writes in these words. So each team keeps who has died, and what it has left.
 func (t *Teams) Dies(pe layout.Local, unread uint64) {
 	for id := range layout.UpperTeams {
 		if unread>>id&1 != 0 {
@@ -243,6 +267,14 @@ func (t *Teams) Dies(pe layout.Local, unread uint64) {
 		}
 	}
 	for _, m := range t.named {
+		if i := m.indexOf(pe); i >= 0 {
+			x := &m.members[i]
+			x.dead = false // a team that has just become known has taken it for dead, but has not looked what it has left
+			for line := range x.last {
+				x.last[line] = last{t.wordOf(m, line, i), t.contribution(m, line, i)}
+			}
+			x.dead = true
+		}
 		t.look(m)
 		t.endIfLeft(m)
 	}
@@ -286,7 +318,7 @@ func (t *Teams) noteGone(m *team, pe layout.Local) {
 			continue
 		}
 		// If it is not known to have described the other team, that may be the later one.
-		if i := slices.IndexFunc(old.members, func(x member) bool { return x.pe == pe }); i >= 0 && old.members[i].start != 0 {
+		if i := old.indexOf(pe); i >= 0 && old.members[i].start != 0 {
 			old.members[i].gone = true
 			t.endIfLeft(old)
 		}
@@ -295,20 +327,47 @@ func (t *Teams) noteGone(m *team, pe layout.Local) {
 
 // endIfLeft ends a team here of which no member of this node makes a step any more. Until other nodes have ended it, it answers them.
 func (t *Teams) endIfLeft(m *team) {
-	if !m.ended && !slices.ContainsFunc(m.members, func(x member) bool { return !x.gone && !t.cfg.Dead(x.pe) }) {
+	if !m.ended && !slices.ContainsFunc(m.members, func(x member) bool { return !x.gone && !x.dead }) {
 		t.end(m)
 	}
 }
 
-// end tells the other nodes that a team has ended here.
+// end takes note that a team has ended here.
 func (t *Teams) end(m *team) {
-	m.ended, m.done[m.me] = true, true
-	for i, node := range m.nodes {
-		if i != m.me && !t.dead[node] {
-			t.send(node, head{kind: kindDone, name: m.name})
-		}
+	m.ended = true
+	t.untold++
+	t.tellEnds()
+}
+
+// tellEnds tells the other nodes which teams have ended here, once they are made. So whoever does not know such a team never will: it has
+// failed to make the team, or its members have given that up.
+func (t *Teams) tellEnds() {
+	if t.untold == 0 {
+		return
 	}
-	t.forgetIfDone(m)
+	for _, m := range t.named {
+		if !m.ended || m.done[m.me] || !t.isMade(m) {
+			continue
+		}
+		says := kindGone
+		if m.origin == (layout.UpperOrigin{}) { // PEs of other nodes begin a world when they like
+			says = kindDone
+		}
+		t.untold--
+		m.done[m.me] = true
+		for i, node := range m.nodes {
+			if i != m.me && !t.dead[node] {
+				t.send(node, head{kind: says, name: m.name})
+			}
+		}
+		t.forgetIfDone(m)
+	}
+}
+
+// isMade says whether the step has a result that makes a team: all members of its parent have entered it, or never will.
+func (t *Teams) isMade(m *team) bool {
+	parent := t.named[m.origin.Parent]
+	return parent == nil || parent.lines[m.origin.Line].Seq() > m.origin.Step // a parent that is forgotten makes no steps any more
 }
 
 // forgetIfDone forgets a team of which no node asks for anything any more.
@@ -318,15 +377,13 @@ func (t *Teams) forgetIfDone(m *team) {
 			return
 		}
 	}
-	if !m.ended {
-		return
-	}
 	for i := range m.members { // the dead say nothing of the end themselves, and their words must not make the team known again
 		x := &m.members[i]
-		if p := &t.cfg.Words(x.pe).Parts[m.id]; t.cfg.Dead(x.pe) && x.start != 0 && atomic.LoadUint64(&p.Start) == x.start {
+		if p := &t.cfg.Words(x.pe).Parts[m.id]; x.dead && x.start != 0 && atomic.LoadUint64(&p.Start) == x.start {
 			atomic.StoreUint32(&p.Ended, 1)
 		}
 	}
 	delete(t.named, m.name)
 	t.latest[m.id] = slices.DeleteFunc(t.latest[m.id], func(other *team) bool { return other == m })
+	t.tellEnds() // of teams that it has made
 }

@@ -2,6 +2,7 @@ package teams
 
 import (
 	"encoding/binary"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -193,6 +194,110 @@ func TestBadMessages(t *testing.T) {
 	}
 }
 
+// A PE that has died before it entered a step is missing as dead, and one that has entered it contributes, also if it has a successor when
+// its node comes to judge it. The successor's words stay as they are.
+func TestSuccessor(t *testing.T) {
+	for k := range 4 {
+		clears, entered := k&1 != 0, k&2 != 0
+		n := newTestNode(2, 3)
+		called := name{7, 7}
+		for pe := range 3 {
+			n.describe(pe, 5, called, 10, 0, 1, 2)
+			if err := n.Announced(layout.Local(pe), 5); err != nil {
+				t.Fatal(err)
+			}
+		}
+		n.enter(2, 5, 11, 0)
+		if entered {
+			n.enter(1, 5, 11, 8)
+		}
+		n.dead[1] = true
+		n.Dies(1, 0) // PE 0 is judged first, and has not entered
+		n.dead[1] = false
+		if clears {
+			*n.words[1] = layout.Upper{}
+			n.describe(1, 6, name{8, 8}, 2, 1)
+		}
+		before := *n.words[1]
+		n.Receive(1, messageOf(called, layout.UpperSteps, &span.Message{Kind: ftco.Up, Seq: 1, Value: value(nil)}))
+		n.enter(0, 5, 11, 0)
+		if err := n.Announced(0, 5); err != nil {
+			t.Fatal(err)
+		}
+		for _, pe := range []int{0, 2} {
+			r := &n.words[pe].Lines[layout.UpperSteps][5].Result
+			if entered {
+				if r.Seq != 11 || r.Lacks != 0 || r.Gave != uint32(span.PieceBytes(1, 8)) {
+					t.Errorf("PE %d: result of step %d without %d members and with %d bytes, want that of step 11 with what the dead member 1 gave", pe, r.Seq, r.Lacks, r.Gave)
+				}
+				continue
+			}
+			if l := (*layout.UpperLack)(unsafe.Pointer(&r.Body[0])); r.Seq != 11 || r.Lacks != 1 || *l != (layout.UpperLack{Member: 1, Why: uint32(board.Died)}) {
+				t.Errorf("PE %d: result of step %d without %d members, the first one %+v; want that of step 11 without the dead member 1", pe, r.Seq, r.Lacks, *l)
+			}
+		}
+		if *n.words[1] != before {
+			t.Error("the agent has written in the words of the successor")
+		}
+	}
+}
+
+// A team that other nodes have not described is forgotten when its members' words are used again, but not before the step of its parent has a
+// result: until then others may describe it, and ask.
+func TestTeamOfOneNode(t *testing.T) {
+	n := newTestNode(2, 1)
+	world, called := name{layout.UpperFirstWorld, 0}, name{3, 3}
+	n.describe(0, 0, world, 4, 0)
+	n.describe(0, 5, called, 10, 0).Origin = layout.UpperOrigin{Parent: world, Line: layout.UpperSteps, Step: 1}
+	announce := func(id int) {
+		t.Helper()
+		if err := n.Announced(0, id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	announce(0)
+	announce(5)
+	n.enter(0, 0, 5, 0)
+	announce(0) // PE 0 has entered, and its context ends: it gives the new team up
+	n.describe(0, 5, name{4, 4}, 20, 0)
+	announce(5)
+	gone := messageOf(called, 0, &span.Message{})[:headBytes]
+	gone[0] = byte(kindGone)
+	if slices.Contains(n.sent, sent{1, string(gone)}) || n.named[called] == nil {
+		t.Fatal("the team is over before it is made")
+	}
+	n.Receive(1, messageOf(world, layout.UpperSteps, &span.Message{Kind: ftco.Up, Seq: 1, Value: value(nil)}))
+	if !slices.Contains(n.sent, sent{1, string(gone)}) {
+		t.Fatalf("sent %v, want %q", n.sent, gone)
+	}
+	if n.named[called] == nil {
+		t.Fatal("the team is forgotten before the other node has answered")
+	}
+	never := slices.Clone(gone)
+	never[0] = byte(kindNever)
+	n.Receive(1, never)
+	n.Receive(1, never) // of a team that is not known
+	if n.named[called] != nil || n.untold != 0 {
+		t.Errorf("known teams %v, %d untold, want no such team", n.named, n.untold)
+	}
+}
+
+// A node that has not described a team answers so when it hears of the end, and drops what has come before.
+func TestNeverDescribed(t *testing.T) {
+	n := newTestNode(3, 1)
+	m := messageOf(name{3, 3}, 0, &span.Message{Kind: ftco.Up, Seq: 1, Value: value(nil)})
+	n.Receive(1, m)
+	n.Receive(2, messageOf(name{4, 4}, 0, &span.Message{Kind: ftco.Up, Seq: 1, Value: value(nil)}))
+	gone := slices.Clone(m[:headBytes])
+	gone[0] = byte(kindGone)
+	n.Receive(1, gone)
+	never := slices.Clone(gone)
+	never[0] = byte(kindNever)
+	if len(n.early) != 1 || !slices.Equal(n.sent, []sent{{1, string(never)}}) {
+		t.Errorf("%d messages are kept, sent %v; want that of the other team, and %q", len(n.early), n.sent, never)
+	}
+}
+
 // FuzzReceive gives a node messages of any bytes, between steps of its own members. It neither panics nor stops working.
 func FuzzReceive(f *testing.F) {
 	world := name{layout.UpperFirstWorld, 0}
@@ -200,6 +305,9 @@ func FuzzReceive(f *testing.F) {
 		f.Add(messageOf(world, 0, &span.Message{Kind: kind, Seq: 1, Value: value([]byte("0123456789"), span.Exception{Node: 1, Why: board.Died})}), byte(1))
 		f.Add(messageOf(world, 1, &span.Message{Kind: kind, Seq: 2, Committed: true, Sets: &ftco.Sets{Missing: []ftco.Node{2}, Failed: []ftco.Node{1, 2}}}), byte(2))
 		f.Add(messageOf(name{7, 7}, 0, &span.Message{Kind: kind, Seq: 1, Value: &span.Value{}}), byte(2))
+	}
+	for _, k := range []kind{kindGone, kindNever} {
+		f.Add([]byte{byte(k), 0, 7, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0}, byte(1))
 	}
 	f.Add([]byte{byte(kindDone), 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, byte(1))
 	f.Fuzz(func(t *testing.T, message []byte, from byte) {

@@ -1,6 +1,7 @@
 package teams
 
 import (
+	"slices"
 	"sync/atomic"
 	"unsafe"
 
@@ -17,6 +18,9 @@ func (t *Teams) line(m *team, line, i int) *layout.UpperLine {
 // wordOf returns a member's arrival word, with the number that the step has in the part.
 func (t *Teams) wordOf(m *team, line, i int) uint64 {
 	x := &m.members[i]
+	if x.dead {
+		return x.last[line].word
+	}
 	word := atomic.LoadUint64(&t.line(m, line, i).Cell.Word)
 	start := atomic.LoadUint64(&t.cfg.Words(x.pe).Parts[m.id].Start) // after the word
 	switch x.start {
@@ -54,6 +58,9 @@ func (t *Teams) fold(m *team, line int) (data []byte) {
 
 // contribution returns what a member contributes: its record, and what it gives besides.
 func (t *Teams) contribution(m *team, line, i int) []byte {
+	if x := &m.members[i]; x.dead {
+		return slices.Clone(x.last[line].data)
+	}
 	words := t.line(m, line, i)
 	data := make([]byte, span.RecordBytes, span.RecordBytes+64)
 	copy(data, words.Cell.Data[:])
@@ -67,13 +74,10 @@ func (t *Teams) contribution(m *team, line, i int) []byte {
 	if n <= Beside {
 		given = words.Cell.Data[span.RecordBytes:][:n]
 	}
-	switch {
-	case n == 0:
-		return data
-	case line == layout.UpperVotes:
+	if line == layout.UpperVotes {
 		return append(data, given...)
 	}
-	return span.AppendPiece(data, m.me, i, given)
+	return span.AppendGiven(data, m.me, i, given)
 }
 
 // Beside is how many bytes a member gives in the line of its word. More are in Given.
@@ -94,7 +98,7 @@ func (t *Teams) writeResult(m *team, line int, r *span.Result) {
 	}
 	for i := range m.members {
 		x := &m.members[i]
-		if x.start == 0 || t.cfg.Dead(x.pe) {
+		if x.start == 0 || x.dead {
 			continue
 		}
 		to := &t.line(m, line, i).Result
