@@ -90,14 +90,14 @@ func (t *Team) enter(ctx context.Context, line int, mine span.Record, give []byt
 	}
 	at := int(words.Result.Lacks) * layout.UpperLackBytes
 	if n := int(words.Result.Gave); n > 0 {
-		d.gave = slices.Clone(words.Result.Body[at : at+n])
+		d.gave = words.Result.Body[at : at+n : at+n] // until this member enters its next step
 	}
 	return d, worst, who, nil
 }
 
 // post enters the next step of a line, and returns its number.
 func (t *Team) post(line int, mine span.Record, give []byte) (seq uint64) {
-	mine.Member, mine.Differs, mine.Give = int32(t.me), -1, uint32(len(give))
+	mine.Member, mine.Differs, mine.Give = int32(t.me), -1, uint16(len(give))
 	if mine.Status == statusOK && mine.Fault == noFault {
 		mine.Who = -1
 	}
