@@ -113,9 +113,13 @@ func checkIntegerFolds[T interface {
 		op  Op[T]
 		one func(a, b T) T
 	}{
-		{Sum[T], func(a, b T) T { return a + b }}, {Prod[T], func(a, b T) T { return a * b }},
-		{Min[T], func(a, b T) T { return min(a, b) }}, {Max[T], func(a, b T) T { return max(a, b) }},
-		{And[T], func(a, b T) T { return a & b }}, {Or[T], func(a, b T) T { return a | b }}, {Xor[T], func(a, b T) T { return a ^ b }},
+		{Sum[T], func(a, b T) T { return a + b }},
+		{Prod[T], func(a, b T) T { return a * b }},
+		{Min[T], func(a, b T) T { return min(a, b) }},
+		{Max[T], func(a, b T) T { return max(a, b) }},
+		{And[T], func(a, b T) T { return a & b }},
+		{Or[T], func(a, b T) T { return a | b }},
+		{Xor[T], func(a, b T) T { return a ^ b }},
 	} {
 		if err := checkFold(f, team, c.op, c.one, value, nil); err != nil {
 			return err
@@ -132,8 +136,10 @@ func checkFloatFolds[T float32 | float64](f *foldJob, team *Team, precision floa
 		one  func(a, b T) T
 		near func(got, want T) bool
 	}{
-		{Sum[T], func(a, b T) T { return a + b }, near}, {Prod[T], func(a, b T) T { return a * b }, near},
-		{Min[T], func(a, b T) T { return min(a, b) }, nil}, {Max[T], func(a, b T) T { return max(a, b) }, nil},
+		{Sum[T], func(a, b T) T { return a + b }, near},
+		{Prod[T], func(a, b T) T { return a * b }, near},
+		{Min[T], func(a, b T) T { return min(a, b) }, nil},
+		{Max[T], func(a, b T) T { return max(a, b) }, nil},
 	} {
 		if err := checkFold(f, team, c.op, c.one, value, c.near); err != nil {
 			return err

@@ -15,7 +15,7 @@ func checkBytes[T any](t *testing.T, elem fold.Elem, value func(i int) T, loops 
 	if got := fold.ElemOf[T](); got != elem || elem.Size() != int(unsafe.Sizeof(*new(T))) {
 		t.Errorf("%T is %v of %d bytes, want %v", *new(T), got, elem.Size(), elem)
 	}
-	for op := fold.Kind(0); op < 255; op++ {
+	for op := range fold.Kind(255) {
 		if elem.Has(op) != (loops[op] != nil) {
 			t.Errorf("%v has %v: %t", elem, op, elem.Has(op))
 		}
