@@ -52,6 +52,9 @@ func Broadcast[T any](t *Team, dst, src Sym[T], root int) error {
 //
 //   - Shape: as Broadcast.
 //   - Completion: on return.
+//   - Cost: on a team whose PEs are on several nodes, one meeting for up to 1 KiB and a predefined operator. The nodes
+//     combine those contributions: first those of the PEs of a node, then those of nodes. So a sum or product of
+//     floating-point numbers may be rounded otherwise than in the order of PEs. All PEs get the same bytes nevertheless.
 //   - Errors: those of collectives, see the package documentation; ErrElementType for elements of more than 8192
 //     bytes, and ErrArgument for an operator that is nil.
 //   - Collective: over the team, with the same arguments; lengths of dst may differ.
@@ -75,7 +78,7 @@ func Reduce[T any](t *Team, dst, src Sym[T], op Op[T]) error {
 		}
 	}
 	if t.upper != nil {
-		return foldSpanning(t.spanning(name, callReduce, sizeOf[T]()), dst, src, op, t.NPEs())
+		return reduceElements(t.spanning(name, callReduce, sizeOf[T]()), dst, src, op)
 	}
 	return t.publicError(name, coll.Reduce[T](t.ctx, t.coll, buffersOf(dst, src, src.n), coll.Op[T](op)))
 }

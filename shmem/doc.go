@@ -85,10 +85,14 @@
 //     operations and Quiet take a round trip, and so do blocking puts from 16 KiB on whose source is in the symmetric
 //     heap: the agent sends from there. Several operations that are under way at once share it: GetNBI, PutNBI.
 //   - Sym.Peer and PeerIn return false for far PEs. World.Shared is the team of the near PEs.
-//   - On a team whose PEs are on several nodes, a meeting is a round trip between agents. ReduceValue and BroadcastValue of up to
-//     1 KiB are one meeting. Collectives on objects are two, and between them each PE reads the data that it needs from all
-//     other PEs: that is slow for many PEs. A tolerant team needs memory for the results besides. Package interop is
-//     missing there.
+//   - On a team whose PEs are on several nodes, a meeting is a round trip between agents. Reduce of up to
+//     1 KiB and ReduceValue are one meeting with a predefined operator, whatever the number of PEs: the agents combine the
+//     elements, and may round floating-point numbers otherwise than in the order of PEs. BroadcastValue of up to 1 KiB is
+//     one meeting. ReduceValue with another operator is one if the values of all PEs together are less than 8 KiB.
+//     Collectives on objects are two meetings, and between them each PE reads the data that it needs from all
+//     other PEs: that is slow for many PEs. So it is with Collect, which reads the lengths, and with ReduceValue by operators
+//     of the program, on teams of more than 113 PEs. A tolerant team needs memory for the results besides. Package interop
+//     is missing there.
 //   - A job has at most 128 nodes. If the PEs of a node do not have consecutive numbers (oshrun --map-by node), all is as
 //     right, but operations on near PEs are fast only where numbers of a context's team that follow each other are those of
 //     near PEs, as in World.Shared.
@@ -169,8 +173,9 @@
 //     find it; of a Broadcast, those that do not find their call at the root. It is not found for less data, for Sync
 //     and Barrier, and for operators. ReduceValue and BroadcastValue find it for values of any size, but cannot tell
 //     types of one size from each other.
-//   - A team whose PEs are on several nodes finds ErrMismatch for data of any size, for Sync and for Barrier, and not for
-//     operators. All members get it, dst is as before, and the team goes on.
+//   - A team whose PEs are on several nodes finds ErrMismatch for data of any size, for Sync and for Barrier. For operators it
+//     does in a ReduceValue, and in a Reduce of up to 1 KiB, if one of them is a predefined one. All members get it, dst is
+//     as before, and the team goes on.
 //   - ReduceValue and BroadcastValue behave as Reduce and Broadcast, and return zeros with an error.
 //   - With GOSHMEM_CHECK=collectives, all members get ErrMismatch in every case, dst is as before, and the team goes
 //     on.

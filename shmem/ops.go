@@ -12,9 +12,9 @@ import "github.com/goshmem/goshmem/internal/fold"
 //
 //   - Shape: acc and in do not overlap, and the operator keeps neither.
 //   - Order: acc holds the combined contributions of lower PEs, and in the contribution of the next PE. So an
-//     operator that is not associative gives the same result in each run.
-//   - Checks: with GOSHMEM_CHECK=collectives, a reduction also calls its operator with empty slices, to learn which
-//     one it is. It goes on if the operator panics then.
+//     operator that is not associative gives the same result in each run. Reduce says when predefined operators differ.
+//   - Checks: with GOSHMEM_CHECK=collectives, and on a team whose PEs are on several nodes, a reduction also calls its
+//     operator with empty slices, to learn which one it is. It goes on if the operator panics then.
 type Op[T any] func(acc, in []T)
 
 // Commutative declares that f commutes, so that a reduction may combine contributions in any order. Today all

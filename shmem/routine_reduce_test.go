@@ -165,7 +165,10 @@ var _ = routine("shmem_sum_reduce", func(t *testing.T, w *shmem.World) {
 	sumOf(t, w, integerValue[int32])
 	sumOf(t, w, integerValue[int64])
 	sumOf(t, w, smallValue[float32])
-	sumOf(t, w, func(pe, i int) float64 { return 1 / float64(1+pe*31+i) }) // the order of PEs, to the last bit
+	if w.Shared().NPEs() == w.NPEs() { // agents fold few elements in another order
+		sumOf(t, w, func(pe, i int) float64 { return 1 / float64(1+pe*31+i) }) // the order of PEs, to the last bit
+	}
+	sumOf(t, w, smallValue[float64])
 	sumOf(t, w, smallComplex64)
 	sumOf(t, w, smallComplex128)
 })

@@ -385,9 +385,12 @@ func foldSpanning[T any](s spanningCall, dst, src Sym[T], op Op[T], below int) e
 
 // reduceSpanning is ReduceValue.
 func reduceSpanning[T any](t *Team, v T, op Op[T]) (T, error) {
-	const name = "ReduceValue"
+	s := t.spanning("ReduceValue", callReduceValue, sizeOf[T]())
+	if f, ok := foldingOf(op); ok {
+		return reduceElement(s, v, f)
+	}
 	all := make([]T, t.NPEs())
-	err := t.spanning(name, callReduceValue, sizeOf[T]()).gatherValues(bytesOf(&v), func(i, at int, data []byte) {
+	err := s.gatherValues(bytesOf(&v), func(i, at int, data []byte) {
 		copy(bytesOf(&all[i])[at:], data)
 	})
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 //   - Shape: one value of any type without pointers; pass several numbers as an array or a struct.
 //   - Completion: on return.
 //   - Cost: as Reduce up to 8176 bytes, without an allocation. Each PE in turn broadcasts a larger value, which needs
-//     memory for two more.
+//     memory for two more. On a team whose PEs are on several nodes, a predefined operator takes one meeting, in the
+//     order that Reduce tells; for another operator, each PE gets the values of all.
 //   - Errors: those of collectives, see the package documentation, with a result of zeros; ErrElementType for a type
 //     with pointers, ErrArgument for an operator that is nil. With a larger value, also on a tolerant team, ErrPEDied
 //     on all survivors when a PE that has contributed dies before the end.

@@ -25,6 +25,23 @@
 //   - The news of a death come after the last store of the dead (package board). So a member that is judged dead never enters
 //     the step, and a survivor is always judged to have entered.
 //
+// # What a step carries
+//
+// What a member contributes is a [Record], and bytes behind it of one of three kinds. How two contributions become one:
+//
+//	line          behind the record       both together
+//	collectives   pieces of members       all pieces, in the order of nodes and members (FoldSteps)
+//	collectives   elements of one type    as many elements, folded by the operator that the record names (FoldSteps)
+//	agreements    bits                    a bit is set that one has set (FoldBits)
+//
+// Records say the operator, the type and the length of elements. Members that differ in one of these, or of which some give elements and
+// some pieces, contribute nothing but their records: what they gave is [Mixed], in whatever order it is combined. Members compare
+// what they call by Record.First, so they find that out by themselves.
+//
+// Sums and products of floating-point numbers depend on the order. That of the members of a node is the order of their PEs; that
+// of nodes, and how they are put in brackets, is that of the tree without the nodes that are missing. One node decides, and all
+// survivors have its bytes.
+//
 // # Memory that is used again
 //
 // A member writes its next contribution when it has the result of the step. Its agent is the only reader of the contribution, and had

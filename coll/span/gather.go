@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"fmt"
+
+	"github.com/goshmem/goshmem/internal/fold"
 )
 
-// The data of a step are a record, and behind it what the members give besides: in a collective the pieces of the members, each
-// with its own; in an agreement the bits of all members together.
+// The data of a step are a record, and behind it what the members give besides. In a collective these are the pieces of the members,
+// each with its own, or the folded elements of all. In an agreement they are the bits of all members together.
 
 // A piece is u16 node, u16 member and u32 bytes, in little endian, and then the bytes. Node is the index of the node in the team,
 // member that of the member in the part there.
@@ -68,29 +71,76 @@ func CutPiece(b []byte) (node, member int, data, rest []byte, ok bool) {
 	return int(binary.LittleEndian.Uint16(b)), int(binary.LittleEndian.Uint16(b[2:])), b[pieceHead:end:end], b[end:], true
 }
 
-// FoldPieces is Config.Fold for records with pieces: they stand in the order of nodes and members. Nobody uses what members give to a
-// step with a fault. Of its pieces, only that of the dead remains, which so fits into a result.
-func FoldPieces(acc, in []byte) []byte {
-	pieces := mergePieces(acc[RecordBytes:], in[RecordBytes:])
-	folded := foldHeads(acc, in)
-	if !hasFault(folded) {
-		return append(folded, pieces...)
+// FoldSteps is Config.Fold for collectives. Pieces stand in the order of nodes and members. Elements are folded if they are of one
+// type, as many, and for one operator. Nobody uses what members give to a step with a fault. Of that, only the piece of the dead
+// remains, which so fits into a result.
+func FoldSteps(acc, in []byte) []byte {
+	a, b := shapeOf(acc), shapeOf(in)
+	switch {
+	case a.fault || b.fault:
+		pieces := mergePieces(a.piecesIn(acc), b.piecesIn(in))
+		folded := foldRecords(acc, in)
+		if dead := DeadOf(pieces); dead != nil {
+			return AppendPiece(folded, deadNode, 0, dead)
+		}
+		return folded
+	case a.op == fold.KindUser && b.op == fold.KindUser:
+		pieces := mergePieces(acc[RecordBytes:], in[RecordBytes:])
+		return append(foldRecords(acc, in), pieces...)
+	case a == b: // nothing is behind mixed data
+		fold.Bytes(a.op, a.elem, acc[RecordBytes:], in[RecordBytes:])
+		foldRecords(acc, in)
+		return acc
 	}
-	if dead := DeadOf(pieces); dead != nil {
-		return AppendPiece(folded, deadNode, 0, dead)
-	}
-	return folded
+	acc = foldRecords(acc, in)
+	var r Record
+	copy(r.Bytes(), acc)
+	r.Op, r.Elem, r.Give = Mixed, fold.NoElem, 0
+	copy(acc, r.Bytes())
+	return acc
 }
 
-// hasFault says whether a record has a fault.
-func hasFault(data []byte) bool {
+// shape is what is behind a record.
+type shape struct {
+	op    fold.Kind
+	elem  fold.Elem
+	bytes int
+	fault bool
+}
+
+func shapeOf(data []byte) shape {
 	var r Record
 	copy(r.Bytes(), data)
-	return r.Fault != NoFault
+	return shape{r.Op, r.Elem, len(data) - RecordBytes, r.Fault != NoFault}
 }
 
-// foldHeads folds the records, and returns the result in the memory of acc.
-func foldHeads(acc, in []byte) []byte {
+// piecesIn returns the pieces behind a record.
+func (s shape) piecesIn(data []byte) []byte {
+	if s.op != fold.KindUser {
+		return nil
+	}
+	return data[RecordBytes:]
+}
+
+// CheckSteps is Config.Check for collectives.
+func CheckSteps(data []byte) error {
+	switch s := shapeOf(data); {
+	case s.op == fold.KindUser:
+		return nil // FoldSteps leaves out what is no piece
+	case s.op == Mixed:
+		if s.elem != fold.NoElem || s.bytes != 0 {
+			return fmt.Errorf("%d bytes of %v behind a record of mixed data, want none", s.bytes, s.elem)
+		}
+	case !s.elem.Has(s.op):
+		return fmt.Errorf("operator %v (%d) for elements of %v, want one of the predefined operators of that type", s.op, uint8(s.op), s.elem)
+	case s.bytes%s.elem.Size() != 0:
+		return fmt.Errorf("%d bytes of %v, want a multiple of %d", s.bytes, s.elem, s.elem.Size())
+	}
+	return nil
+}
+
+// foldRecords folds the records, and returns the result in the memory of acc.
+func foldRecords(acc, in []byte) []byte {
 	var a, b Record
 	copy(a.Bytes(), acc)
 	copy(b.Bytes(), in)
@@ -125,7 +175,7 @@ func mergePieces(a, b []byte) []byte {
 // FoldBits is Config.Fold for records with bits: a bit is set that one has set.
 func FoldBits(acc, in []byte) []byte {
 	bits := mergeBits(acc[RecordBytes:], in[RecordBytes:])
-	return append(foldHeads(acc, in), bits...)
+	return append(foldRecords(acc, in), bits...)
 }
 
 // mergeBits returns the bits that one of both has set.

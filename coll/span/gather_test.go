@@ -5,11 +5,13 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/goshmem/goshmem/internal/fold"
 )
 
 // drawRecord draws what one member gives. There are few different words, so that many are the same.
 func drawRecord(rng *rand.Rand, member int32) Record {
-	r := Record{First: [4]uint64{rng.Uint64N(2)}, And: rng.Uint64() | rng.Uint64(), Member: member, Differs: -1, Who: -1, Give: rng.Uint32N(9)}
+	r := Record{First: [4]uint64{rng.Uint64N(2)}, And: rng.Uint64() | rng.Uint64(), Member: member, Differs: -1, Who: -1, Give: uint16(rng.UintN(9))}
 	r.Fault, r.Status = Fault(max(0, rng.IntN(8)-4)), uint32(max(0, rng.IntN(6)-3))
 	if r.Fault != NoFault || r.Status != 0 {
 		r.Who = rng.Int32N(8) - 1
@@ -45,7 +47,7 @@ func TestRecordsInAnyOrder(t *testing.T) {
 			r := drawRecord(rng, int32(i))
 			records, parts = append(records, r), append(parts, slices.Clone(r.Bytes()))
 		}
-		want, got := combinedAnyWho(records), foldTree(rng, parts, FoldPieces)
+		want, got := combinedAnyWho(records), foldTree(rng, parts, FoldSteps)
 		if !bytes.Equal(got, want.Bytes()) {
 			var r Record
 			copy(r.Bytes(), got)
@@ -88,7 +90,7 @@ func TestFoldsInAnyOrder(t *testing.T) {
 			parts = append(parts, AppendPiece(slices.Clone(r.Bytes()), node, member, data))
 			votes = append(votes, append(slices.Clone(r.Bytes()), data...))
 		}
-		if got := foldTree(rng, parts, FoldPieces)[RecordBytes:]; !bytes.Equal(got, pieces) {
+		if got := foldTree(rng, parts, FoldSteps)[RecordBytes:]; !bytes.Equal(got, pieces) {
 			t.Fatalf("seed %d: pieces\n%x, want\n%x", seed, got, pieces)
 		}
 		if got := foldTree(rng, votes, FoldBits)[RecordBytes:]; !bytes.Equal(got, bits) {
@@ -115,12 +117,17 @@ func TestFaultsInAnyOrder(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 4))
 		var parts [][]byte
 		var pieces, dead []byte
-		fault := NoFault
+		fault, mixes := NoFault, seed%2 == 0
 		for i := range 1 + rng.IntN(6) {
 			r := drawRecord(rng, int32(i))
 			given := make([]byte, rng.IntN(9))
 			for at := range given {
 				given[at] = 1 << rng.IntN(8)
+			}
+			if mixes && r.Fault == NoFault && rng.IntN(2) == 0 { // what looks like a piece of the dead is an element
+				r.Op, r.Elem = fold.KindSum, fold.Uint8
+				parts = append(parts, AppendPiece(slices.Clone(r.Bytes()), deadNode, 0, given))
+				continue
 			}
 			if fault = max(fault, r.Fault); r.Fault == Dead || r.Fault == Again {
 				dead = addBits(dead, given)
@@ -129,8 +136,13 @@ func TestFaultsInAnyOrder(t *testing.T) {
 				pieces = AppendPiece(pieces, i, 0, given)
 			}
 		}
-		got := foldTree(rng, parts, FoldPieces)[RecordBytes:]
+		one := len(parts) == 1
+		data := foldTree(rng, parts, FoldSteps)
+		got, s := data[RecordBytes:], shapeOf(data)
 		switch {
+		case fault == NoFault && mixes:
+		case fault != NoFault && !one && (s.op != fold.KindUser || s.elem != fold.NoElem):
+			t.Fatalf("seed %d: %+v, want no elements in a step with a fault", seed, s)
 		case fault == NoFault && !bytes.Equal(got, pieces):
 			t.Fatalf("seed %d: pieces\n%x, want\n%x", seed, got, pieces)
 		case fault != NoFault && !bytes.Equal(DeadOf(got), dead):
@@ -152,10 +164,10 @@ func TestBrokenPieces(t *testing.T) {
 	good := AppendPiece(make([]byte, RecordBytes), 1, 2, []byte("good"))
 	for _, junk := range []string{"x", "\x00\x00\x00\x00\xff\xff\xff\xffshort", "\x00\x00\x00\x00\x02\x00\x00\x00x"} {
 		bad := append(make([]byte, RecordBytes), junk...)
-		if got := FoldPieces(slices.Clone(good), bad); !bytes.Equal(got, good) {
+		if got := FoldSteps(slices.Clone(good), bad); !bytes.Equal(got, good) {
 			t.Errorf("good and %q: got %q", junk, got[RecordBytes:])
 		}
-		if got := FoldPieces(slices.Clone(bad), good); !bytes.Equal(got, good) {
+		if got := FoldSteps(slices.Clone(bad), good); !bytes.Equal(got, good) {
 			t.Errorf("%q and good: got %q", junk, got[RecordBytes:])
 		}
 	}

@@ -163,6 +163,11 @@ func (m *Message) check(c *Config, from int) error {
 	case m.Value.Data != nil && len(m.Value.Data) < c.Least:
 		return fmt.Errorf("node %d sends data of %d bytes, want %d or more", from, len(m.Value.Data), c.Least)
 	}
+	if m.Value.Data != nil && c.Check != nil {
+		if err := c.Check(m.Value.Data); err != nil {
+			return fmt.Errorf("node %d sends data of step %d: %w", from, m.Seq, err)
+		}
+	}
 	if m.Sets != nil {
 		for _, list := range [][]ftco.Node{m.Sets.Missing, m.Sets.Failed} {
 			last := ftco.None

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goshmem/goshmem/coll/board"
 	"github.com/goshmem/goshmem/coll/ftco"
+	"github.com/goshmem/goshmem/internal/fold"
 	"github.com/goshmem/goshmem/sim/explore"
 )
 
@@ -18,7 +19,9 @@ import (
 func messages() []*Message {
 	without := []Exception{{0, 1, board.Died}, {2, 0, board.HasLeft}, {2, 1, board.HasGivenUp}}
 	data := make([]byte, RecordBytes+3)
+	folded := Record{Op: fold.KindSum, Elem: fold.Float64, Give: 8}
 	return []*Message{
+		{Kind: ftco.Up, Seq: 4, Value: &Value{Data: append(slices.Clone(folded.Bytes()), "01234567"...)}},
 		{Kind: ftco.Up, Seq: 1, Value: &Value{Data: data}},
 		{Kind: ftco.Up, Seq: 1 << 40, Value: &Value{Without: without}},
 		{Kind: ftco.Down, Seq: 2, Value: &Value{Data: data[:RecordBytes], Without: without}, Sets: &ftco.Sets{Failed: []ftco.Node{1}}},
@@ -27,7 +30,7 @@ func messages() []*Message {
 }
 
 func TestMessages(t *testing.T) {
-	c := &Config{Nodes: 3, Me: 1, Members: 2, Least: RecordBytes}
+	c := &Config{Nodes: 3, Me: 1, Members: 2, Least: RecordBytes, Check: CheckSteps}
 	all := append(messages(), // and some that none sends
 		&Message{Kind: ftco.Commit, Seq: 1, Committed: true}, &Message{Kind: ftco.Up, Value: &Value{Data: []byte{}}, Sets: &ftco.Sets{}})
 	for i, m := range all {
@@ -63,6 +66,10 @@ func TestReceiveRefuses(t *testing.T) {
 	sets := func(missing, failed []ftco.Node) *Message {
 		return up(func(m *Message) { m.Sets = &ftco.Sets{Missing: missing, Failed: failed} })
 	}
+	behind := func(op fold.Kind, elem fold.Elem, n int) *Message {
+		r := Record{Op: op, Elem: elem}
+		return up(func(m *Message) { m.Value.Data = append(slices.Clone(r.Bytes()), make([]byte, n)...) })
+	}
 	for _, c := range []struct {
 		from int
 		m    *Message
@@ -78,6 +85,19 @@ func TestReceiveRefuses(t *testing.T) {
 		{0, up(func(m *Message) { m.Seq = 0 }), "step 0"},
 		{0, up(func(m *Message) { m.Value = nil }), "without a value"},
 		{0, up(func(m *Message) { m.Value.Data = data[:RecordBytes-1] }), fmt.Sprintf("want %d or more", RecordBytes)},
+		{0, behind(fold.KindCommutative, fold.Int8, 1), "operator user commutative (1)"},
+		{0, behind(fold.KindXor+1, fold.Int8, 1), "operator unknown (9)"},
+		{0, behind(Mixed-1, fold.Int8, 1), "(254)"},
+		{0, behind(fold.KindSum, fold.NoElem, 1), "elements of no type"},
+		{0, behind(fold.KindSum, fold.Bool+1, 8), "elements of type 14"},
+		{0, behind(fold.KindSum, 255, 8), "elements of type 255"},
+		{0, behind(fold.KindSum, fold.Bool, 1), "operator sum (2) for elements of bool"},
+		{0, behind(fold.KindAnd, fold.Float32, 4), "operator and"},
+		{0, behind(fold.KindMin, fold.Complex128, 16), "operator min"},
+		{0, behind(fold.KindSum, fold.Float64, 9), "9 bytes of float64, want a multiple of 8"},
+		{0, behind(fold.KindSum, fold.Complex128, 8), "a multiple of 16"},
+		{0, behind(Mixed, fold.NoElem, 1), "1 bytes of no type behind a record of mixed data"},
+		{0, behind(Mixed, fold.Int8, 0), "mixed"},
 		{0, sets([]ftco.Node{-1}, nil), "node -1"},
 		{0, sets(nil, []ftco.Node{3}), "node 3"},
 		{0, sets([]ftco.Node{2, 0}, nil), "ascending"},
@@ -238,10 +258,12 @@ func judge(t *testing.T, n *node, effects []explore.Effect) {
 // FuzzPart lets a part meet any messages.
 func FuzzPart(f *testing.F) {
 	for seed := range uint64(20) {
-		f.Add(drawScript(rand.New(rand.NewPCG(seed, 1))), seed%2 == 0)
+		f.Add(drawScript(rand.New(rand.NewPCG(seed, 1))), byte(seed))
 	}
-	f.Fuzz(func(t *testing.T, script []byte, votes bool) {
-		abuse(t, &cluster{nodes: 3, pes: 2, radix: 2, steps: 1 << 20, votes: votes, mortal: 1 << 3, leaves: 1 << 2, givesUp: 1 << 3}, script)
+	f.Fuzz(func(t *testing.T, script []byte, content byte) {
+		s := &cluster{nodes: 3, pes: 2, radix: 2, steps: 1 << 20, mortal: 1 << 3, leaves: 1 << 2, givesUp: 1 << 3}
+		s.votes, s.folds = drawContent(int(content))
+		abuse(t, s, script)
 	})
 }
 
@@ -266,7 +288,8 @@ func abuseRandomly(t *testing.T, seed uint64) {
 		}
 	}()
 	rng := rand.New(rand.NewPCG(seed, 0))
-	s := &cluster{nodes: 2 + rng.IntN(4), pes: 1 + rng.IntN(3), radix: 2 + rng.IntN(2), steps: 1 << 20, votes: rng.IntN(2) == 0}
+	s := &cluster{nodes: 2 + rng.IntN(4), pes: 1 + rng.IntN(3), radix: 2 + rng.IntN(2), steps: 1 << 20}
+	s.votes, s.folds = drawContent(rng.IntN(3))
 	s.mortal, s.leaves, s.givesUp = rng.Uint64(), rng.Uint64()&rng.Uint64(), rng.Uint64()&rng.Uint64()&rng.Uint64()
 	abuse(t, s, drawScript(rng))
 	ends = !t.Failed()
@@ -315,8 +338,31 @@ func drawMessage(rng *rand.Rand) *Message {
 		for i := range m.Value.Data {
 			m.Value.Data[i] = byte(rng.IntN(256) >> rng.IntN(9))
 		}
+		m.Value.Data = drawShape(rng, m.Value.Data)
 	}
 	return m
+}
+
+// drawShape makes most data such as FoldSteps takes.
+func drawShape(rng *rand.Rand, data []byte) []byte {
+	if len(data) < RecordBytes {
+		return data
+	}
+	var r Record
+	copy(r.Bytes(), data)
+	switch rng.IntN(8) {
+	case 0: // as it is
+	case 1, 2, 3:
+		r.Op = fold.KindUser
+	case 4:
+		r.Op, r.Elem, data = Mixed, fold.NoElem, data[:RecordBytes]
+	default: // as PEs of a cluster do
+		i, seq := rng.IntN(8), uint64(1+rng.IntN(4))
+		r.Op, r.Elem = howOf(i, seq)
+		data = append(data[:RecordBytes], elementsOf(i, seq)...)
+	}
+	copy(data, r.Bytes())
+	return data
 }
 
 func drawNodes(rng *rand.Rand) (list []ftco.Node) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/goshmem/goshmem/coll/board"
 	"github.com/goshmem/goshmem/coll/ftco"
+	"github.com/goshmem/goshmem/internal/fold"
 	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/sim/explore"
 )
@@ -18,7 +19,8 @@ import (
 type cluster struct {
 	nodes, pes, radix, steps int
 	fine                     bool   // stores, and loads of the agent, are events of their own
-	votes                    bool   // FoldBits, otherwise FoldPieces
+	votes                    bool   // FoldBits, otherwise FoldSteps
+	folds                    bool   // PEs give elements, otherwise pieces or bits
 	mortal                   uint64 // the PEs that may die, at node*pes+index
 	leaves, givesUp          uint64 // the PEs that may mark their words in place of entering a step
 }
@@ -33,15 +35,18 @@ func (s *cluster) String() string {
 	if s.votes {
 		text += " votes"
 	}
+	if s.folds {
+		text += " folds"
+	}
 	return text
 }
 
 func (s *cluster) Member(me int) (explore.Member, error) {
-	fold := FoldPieces
+	c := Config{Nodes: s.nodes, Me: me, Members: s.pes, Radix: s.radix, Least: RecordBytes, Fold: FoldSteps, Check: CheckSteps}
 	if s.votes {
-		fold = FoldBits
+		c.Fold, c.Check = FoldBits, nil
 	}
-	p, err := New(Config{Nodes: s.nodes, Me: me, Members: s.pes, Radix: s.radix, Least: RecordBytes, Fold: fold})
+	p, err := New(c)
 	if err != nil {
 		return nil, err
 	}
@@ -56,9 +61,15 @@ func (s *cluster) number(node, index int) int { return index*s.nodes + node }
 // record returns what a PE contributes to a step. Some steps have faults, others statuses, and not all PEs give the same words.
 func (s *cluster) record(node, index int, seq uint64) Record {
 	i := s.number(node, index)
-	r := Record{First: [4]uint64{seq, uint64(i * i % 3)}, And: ^(1 << i), Member: int32(i), Differs: -1, Who: int32(i), Give: uint32(len(s.gives(i, seq)))}
-	if seq%2 == 0 {
+	r := Record{First: [4]uint64{seq, uint64(i * i % 3)}, And: ^(1 << i), Member: int32(i), Differs: -1, Who: int32(i), Give: uint16(len(s.gives(i, seq)))}
+	if s.folds {
+		r.Op, r.Elem = howOf(i, seq)
+	}
+	if !s.folds && seq%2 == 0 || s.folds && seq%8 == 3 { // the other steps show what elements are folded to
 		r.Fault = Fault((i + int(seq)) * 2 % 5)
+	}
+	if r.Fault != NoFault { // such a member gives no elements
+		r.Op, r.Elem = fold.KindUser, fold.NoElem
 	}
 	r.Status = uint32(i * 2 % 3)
 	return r
@@ -66,6 +77,9 @@ func (s *cluster) record(node, index int, seq uint64) Record {
 
 // gives returns what a PE gives besides: some give nothing.
 func (s *cluster) gives(i int, seq uint64) []byte {
+	if s.folds {
+		return elementsOf(i, seq)
+	}
 	data := make([]byte, (3*i+int(seq))%5)
 	for at := range data {
 		data[at] = byte(1<<(i%8) + at*int(seq))
@@ -77,7 +91,7 @@ func (s *cluster) gives(i int, seq uint64) []byte {
 func (s *cluster) contribution(node, index int, seq uint64) []byte {
 	r, given := s.record(node, index, seq), s.gives(s.number(node, index), seq)
 	data := slices.Clone(r.Bytes())
-	if s.votes {
+	if s.votes || r.Op != fold.KindUser {
 		return append(data, given...)
 	}
 	return AppendGiven(data, node, index, given)
@@ -343,6 +357,9 @@ func (s *cluster) checkResult(g *explore.Group, r *Result) error {
 			}
 		}
 	}
+	if s.folds && roundsBy(r.Seq) && len(counted) > 0 {
+		return s.checkRounded(counted, r) // Check compares the results of all nodes
+	}
 	if want := s.expect(counted, r.Seq); string(want) != string(r.Data) || (want == nil) != (r.Data == nil) {
 		return fmt.Errorf("%w: PEs %v are not excepted, so want %x; %+v", errOnce, counted, want, *r)
 	}
@@ -384,6 +401,9 @@ func (s *cluster) expect(counted []int, seq uint64) []byte {
 	if len(counted) == 0 {
 		return nil
 	}
+	if s.folds {
+		return s.expectFolded(counted, seq)
+	}
 	var records []Record
 	var pieces, votes, dead []byte
 	for _, at := range counted {
@@ -403,12 +423,18 @@ func (s *cluster) expect(counted []int, seq uint64) []byte {
 		return append(slices.Clone(r.Bytes()), votes...)
 	}
 	if r.Fault != NoFault {
-		pieces = nil
-		if len(dead) > 0 {
-			pieces = AppendPiece(nil, deadNode, 0, dead)
-		}
+		return withDead(&r, dead)
 	}
 	return append(slices.Clone(r.Bytes()), pieces...)
+}
+
+// withDead returns the data of a step with a fault.
+func withDead(r *Record, dead []byte) []byte {
+	data := slices.Clone(r.Bytes())
+	if len(dead) > 0 {
+		data = AppendPiece(data, deadNode, 0, dead)
+	}
+	return data
 }
 
 // addBits sets the bits of more in bits.
@@ -438,6 +464,9 @@ func combined(records []Record) Record {
 			r.Who = in.Who
 		}
 	}
+	if r.Fault != NoFault && len(records) > 1 {
+		r.Op, r.Elem, r.Give = fold.KindUser, fold.NoElem, 0
+	}
 	return r
 }
 
@@ -457,6 +486,9 @@ func TestExploreNodes(t *testing.T) {
 		{cluster: cluster{nodes: 2, pes: 2, radix: 2, steps: 2, fine: true}, faults: node, each: true, long: true},
 		{cluster: cluster{nodes: 3, pes: 1, radix: 2, steps: 3}, faults: node, long: true},
 		{cluster: cluster{nodes: 3, pes: 2, radix: 2, steps: 1}, faults: node},
+		{cluster: cluster{nodes: 3, pes: 2, radix: 2, steps: 1, folds: true}, faults: node},
+		{cluster: cluster{nodes: 2, pes: 2, radix: 2, steps: 2, folds: true}, faults: node},
+		{cluster: cluster{nodes: 3, pes: 2, radix: 2, steps: 2, folds: true}, faults: nodes, each: true, long: true},
 		{cluster: cluster{nodes: 3, pes: 2, radix: 3, steps: 1, votes: true}, faults: nodes, long: true},
 		{cluster: cluster{nodes: 3, pes: 2, radix: 2, steps: 1, fine: true}, faults: node, each: true, long: true},
 		{cluster: cluster{nodes: 3, pes: 2, radix: 2, steps: 2}, faults: node, each: true},
@@ -489,6 +521,7 @@ func TestExploreMarks(t *testing.T) {
 		{nodes: 2, pes: 2, radix: 2, steps: 2, mortal: 2, leaves: 9, givesUp: 4},
 		{nodes: 2, pes: 1, radix: 2, steps: 2, fine: true, mortal: 3, leaves: 3, givesUp: 3},
 		{nodes: 3, pes: 2, radix: 2, steps: 1, mortal: 1, leaves: 0o12, givesUp: 0o20},
+		{nodes: 2, pes: 2, radix: 2, steps: 2, mortal: 2, leaves: 9, givesUp: 4, folds: true},
 	} {
 		t.Run(s.String(), func(t *testing.T) {
 			t.Parallel()
@@ -529,8 +562,9 @@ func TestRandomNodes(t *testing.T) {
 func drawCluster(rng *rand.Rand) (explore.System, explore.Faults) {
 	s := &cluster{
 		nodes: 1 + rng.IntN(7), pes: 1 + rng.IntN(4), radix: 2 + rng.IntN(3), steps: 1 + rng.IntN(4),
-		fine: rng.IntN(2) == 0, votes: rng.IntN(2) == 0, mortal: rng.Uint64(),
+		fine: rng.IntN(2) == 0, mortal: rng.Uint64(),
 	}
+	s.votes, s.folds = drawContent(rng.IntN(3))
 	if rng.IntN(2) == 0 {
 		s.leaves, s.givesUp = rng.Uint64()&rng.Uint64(), rng.Uint64()&rng.Uint64()&rng.Uint64()
 	}

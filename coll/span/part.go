@@ -14,6 +14,8 @@ type Config struct {
 	Members   int // on this node
 	Radix     int // of the tree of nodes
 	Least     int // bytes that all data have at least
+	// Check returns an error for data of Least bytes or more that no node sends; nil: there are none.
+	Check func(data []byte) error
 	// Fold returns the data of two sets of members in one. It may use the memory of acc, and not that of in. Contributions of
 	// later nodes may come before those of earlier ones.
 	Fold func(acc, in []byte) []byte

@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	"github.com/goshmem/goshmem/coll/board"
+	"github.com/goshmem/goshmem/internal/fold"
 )
 
 // Died is why a member of a lost node has not contributed.
@@ -22,6 +23,16 @@ const (
 	Dead          // a member of a strict team has died
 )
 
+// What a record says of the bytes behind it, by Op:
+//
+//	fold.KindUser     pieces of members, or bits: each member's bytes are its own
+//	Sum to Xor        elements of the type Elem, which the agents fold by that operator
+//	Mixed             nothing is behind it: members gave what cannot be folded into one
+
+// Mixed is Record.Op if members gave other kinds of bytes, or of other lengths. So it is only if their words differ, or if one has a
+// fault.
+const Mixed fold.Kind = 1<<8 - 1
+
 // Record is what members contribute to a step, folded, and its decision. It has the same form in every process of the
 // job, as all have the same layout version.
 type Record struct {
@@ -33,7 +44,9 @@ type Record struct {
 	Who     int32     // the lowest member that the fault is about or, without one, the status; -1: unknown
 	Fault   Fault
 	Status  uint32 // the greatest one that a member gives
-	Give    uint32 // bytes that the member gives besides
+	Give    uint16 // bytes that the member gives besides
+	Op      fold.Kind
+	Elem    fold.Elem
 }
 
 // RecordBytes is the size of a record.
@@ -61,6 +74,9 @@ func (r *Record) Fold(in *Record) {
 		r.Who = in.Who
 	}
 	r.Fault, r.Status = max(r.Fault, in.Fault), max(r.Status, in.Status)
+	if r.Fault != NoFault { // nobody uses what members give
+		r.Op, r.Elem, r.Give = fold.KindUser, fold.NoElem, 0
+	}
 }
 
 // compareAbout compares what Who is about: the fault or, if there is none, the status.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/internal/fold"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -261,7 +262,12 @@ func TestTolerant(t *testing.T) {
 				return fmt.Errorf("gathered %d, error %w", n, err)
 			}
 		}
-		_, err := x.world.Split(ctx, 7, []int{1, 4, 5}, true)
+		mine := []byte{1 << x.pe, 1}
+		d, err := x.world.Fold(ctx, coll.Words{}, fold.KindSum, fold.Uint8, mine, func(folded []byte) { copy(mine, folded) })
+		if err != nil || !slices.Equal(d.Failed, []int{0, 2, 3}) || mine[0] != 1<<1|1<<4|1<<5 || mine[1] != 3 {
+			return fmt.Errorf("folded %v, %+v, error %w", mine, d, err)
+		}
+		_, err = x.world.Split(ctx, 7, []int{1, 4, 5}, true)
 		if e, is := errors.AsType[*coll.DeadError](err); !is || !slices.Equal(e.Members, []int{0, 2, 3}) {
 			return fmt.Errorf("split of a team with dead members: %w", err)
 		}

@@ -14,9 +14,15 @@
 //
 // # What a step carries
 //
-// A record has the words that members compare, flags, and the fault of a member that could not do its part. What members give besides
-// comes to all of them with the result: so an allreduce of small values is one step. Larger data stay where they are: a
-// step says that they are there, the members read them, and another step says that all have done so.
+// A record has the words that members compare, flags, and the fault of a member that could not do its part. Members give bytes besides:
+//
+//   - Elements for a predefined operator, up to MostFolded bytes of each member: the agents fold them (Team.Fold). So a small
+//     allreduce is one step of one size, whatever the team's size.
+//   - Pieces, which come to all members with the result (Team.Gather): for values that only the program can fold, and for lengths. All
+//     pieces together have to fit into a result. Beyond some 110 members that give one each, a step says that the pieces are there,
+//     the members read them, each from all others, and another step says that all have done so.
+//
+// Larger data stay where they are, and are read in the same way.
 //
 // # Failures
 //

@@ -127,7 +127,7 @@ func (t *Team) read(ctx context.Context, member int, data []byte) error {
 // idOf returns the id that a member of another node has for the team. It reads the descriptions of the member's teams once for each
 // node. The member has entered a step of the team and no later one, so its description of the team is there.
 func (t *Team) idOf(ctx context.Context, member int) (int, error) {
-	node := t.nodeOf(member)
+	node := nodeOf(t, member)
 	if id, known := t.ids[node]; known {
 		return id, nil
 	}
@@ -149,6 +149,6 @@ func (t *Team) idOf(ctx context.Context, member int) (int, error) {
 }
 
 // nodeOf returns the place of a member's node in first.
-func (t *Team) nodeOf(member int) int {
+func nodeOf(t *Team, member int) int {
 	return slices.IndexFunc(t.members, func(those []int) bool { return slices.Contains(those, member) })
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/internal/fold"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -111,6 +112,42 @@ func TestGather(t *testing.T) {
 			if err != nil || d.Differs != 3 || d.FirstWords != (coll.Words{1}) {
 				return fmt.Errorf("%+v, error %w, want member 3 to differ from 1", d, err)
 			}
+		}
+		return nil
+	})...))
+}
+
+// Fold passes the fold of what all members give, to members that fold their own in place, too. Members that differ in anything are
+// told so, and members whose words hide it get ErrBroken.
+func TestFold(t *testing.T) {
+	c := newCluster(t, 2, 1, 2)
+	fatal(t, errors.Join(c.each(c.but(), func(ctx context.Context, x *process) error {
+		made, err := x.world.Split(ctx, 7, []int{3, 0, 4, 2, 1}, false)
+		if err != nil {
+			return err
+		}
+		team := made.Far
+		for round := range 150 {
+			mine, want := make([]byte, 1+round*(MostFolded-1)/149), make([]byte, 1+round*(MostFolded-1)/149)
+			for i := range mine {
+				mine[i], want[i] = byte(team.me*(round+i)), byte(10*(round+i))
+			}
+			w := coll.Words{uint64(round)}
+			d, err := team.Fold(ctx, w, fold.KindSum, fold.Uint8, mine, func(folded []byte) { copy(mine, folded) })
+			if err != nil || d.Differs >= 0 || d.Failed != nil || !slices.Equal(mine, want) {
+				return fmt.Errorf("round %d: %v, %+v, error %w, want %v", round, mine, d, err, want)
+			}
+		}
+		never := func([]byte) { t.Error("take is called though members differ") }
+		d, err := team.Fold(ctx, coll.Words{uint64(team.me)/3 + 1}, fold.KindMin+fold.Kind(team.me/3), fold.Int8, []byte{1}, never)
+		if err != nil || d.Differs != 3 || d.FirstWords != (coll.Words{1}) {
+			return fmt.Errorf("%+v, error %w, want member 3 to differ from 1", d, err)
+		}
+		if _, err = team.Fold(ctx, coll.Words{}, fold.KindSum, fold.Int8+fold.Elem(team.me/3), []byte{1, 2}, never); !errors.Is(err, coll.ErrBroken) {
+			return fmt.Errorf("members that hide what they give: %w, want ErrBroken", err)
+		}
+		if err := meet(ctx, team); !errors.Is(err, coll.ErrBroken) {
+			return fmt.Errorf("a step of a broken team: %w, want ErrBroken", err)
 		}
 		return nil
 	})...))

@@ -10,6 +10,7 @@ import (
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/coll/board"
 	"github.com/goshmem/goshmem/coll/span"
+	"github.com/goshmem/goshmem/internal/fold"
 	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -59,6 +60,10 @@ func (t *Team) setFault(mine *span.Record, give []byte, failed error) []byte {
 		who = unite(who, e.Members)
 	}
 	e, isLeft := errors.AsType[*coll.LeftError](failed)
+	if len(who) == 0 && failed == nil {
+		return give
+	}
+	mine.Op, mine.Elem = fold.KindUser, fold.NoElem
 	switch {
 	case len(who) > 0:
 		mine.Fault, mine.Who = span.Dead, int32(who[0])
@@ -72,10 +77,8 @@ func (t *Team) setFault(mine *span.Record, give []byte, failed error) []byte {
 		return bits[:min(len(bits), layout.UpperGiven)] // Who is among those that are named in any case
 	case isLeft:
 		mine.Fault, mine.Who = span.Left, int32(e.Member)
-	case failed != nil:
-		mine.Fault, mine.Who = span.Broken, -1
 	default:
-		return give
+		mine.Fault, mine.Who = span.Broken, -1
 	}
 	return nil
 }
@@ -180,14 +183,14 @@ func (t *Team) await(ctx context.Context, line int) (d decision, err error) {
 	d.tooMuch = words.Result.Gave == layout.UpperTooMuch
 	at := min(int(words.Result.Lacks)*layout.UpperLackBytes, layout.UpperBody)
 	if n := min(int(words.Result.Gave), layout.UpperBody-at); n > 0 {
-		d.gave = slices.Clone(words.Result.Body[at : at+n])
+		d.gave = words.Result.Body[at : at+n : at+n] // until this member enters its next step
 	}
 	return d, nil
 }
 
 // post enters the next step of a line, and returns its number.
 func (t *Team) post(line int, mine span.Record, give []byte) (seq uint64) {
-	mine.Member, mine.Differs, mine.Give = int32(t.me), -1, uint32(len(give))
+	mine.Member, mine.Differs, mine.Give = int32(t.me), -1, uint16(len(give))
 	if mine.Status == statusOK && mine.Fault == noFault {
 		mine.Who = -1
 	}

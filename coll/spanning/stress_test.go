@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/internal/fold"
 )
 
 // history is what a PE has been told, step by step.
@@ -142,7 +143,7 @@ func wander(ctx context.Context, x *process, h *history, seed uint64, long int) 
 
 // oneStep calls one collective of a kind by chance. ok is false if the team is of no more use.
 func oneStep(ctx context.Context, x *process, team *Team, rng *rand.Rand, h *history) (ok bool, err error) {
-	kind, word, size := rng.IntN(6), rng.Uint64(), 1+rng.IntN(200)
+	kind, word, size := rng.IntN(7), rng.Uint64(), 1+rng.IntN(200)
 	var failed []int
 	switch kind {
 	case 0, 1:
@@ -203,6 +204,21 @@ func oneStep(ctx context.Context, x *process, team *Team, rng *rand.Rand, h *his
 		failed = d.Failed
 		if err == nil {
 			h.add("conclude failed %v", failed)
+		}
+	case 6:
+		mine := make([]byte, size) // a count at the member's own place: what is folded twice is seen, and who is left out
+		if at := team.me; at < size {
+			mine[at] = 1
+		}
+		var d Difference
+		if d, err = team.Fold(ctx, coll.Words{word}, fold.KindSum, fold.Uint8, mine, func(folded []byte) { copy(mine, folded) }); err == nil {
+			failed = d.Failed
+			h.add("fold %v failed %v", mine, d.Failed)
+			for at := range min(size, len(team.pes)) {
+				if want := slices.Contains(d.Failed, at); want != (mine[at] == 0) || mine[at] > 1 {
+					return false, fmt.Errorf("folded %v, failed %v", mine, d.Failed)
+				}
+			}
 		}
 	}
 	if slices.Contains(failed, team.me) {

@@ -1,5 +1,6 @@
 // Package fold knows the operators of reductions: what kind one is, and the loops of the predefined
-// ones.
+// ones, for the program that calls one (Sum) and for another process that has bytes, a Kind and an
+// Elem (Bytes).
 //
 // An operator is a func(acc, in []T) that makes acc[i] = acc[i] op in[i]. Packages shmem and mpi have
 // the predefined ones as generic functions (shmem.Sum), and programs pass functions of their own. A

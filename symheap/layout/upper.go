@@ -33,6 +33,9 @@ import "unsafe"
 //
 // A member announces a team, and that all have entered a step, by the team's bit in Wire.Teams.
 //
+// Given and the part of Data behind the record are a piece of the member's own, or elements that agents fold: the record says which
+// (coll/span.Record).
+//
 // Given is read by others than the agent, too, if the members say so in a step: near ones read it in place and others by gets,
 // when that step has ended for them and before they enter the next one. The owner writes it again when the next step has ended.
 const (

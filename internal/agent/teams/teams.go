@@ -175,9 +175,9 @@ func (t *Teams) begin(id int, p *layout.UpperPart) (*team, error) {
 // complete makes what a new team needs, and the team known.
 func (t *Teams) complete(m *team) (err error) {
 	for line := range m.lines {
-		c := span.Config{Nodes: len(m.nodes), Me: m.me, Members: len(m.members), Radix: t.cfg.Radix, Least: span.RecordBytes, Fold: span.FoldPieces}
+		c := span.Config{Nodes: len(m.nodes), Me: m.me, Members: len(m.members), Radix: t.cfg.Radix, Least: span.RecordBytes, Fold: span.FoldSteps, Check: span.CheckSteps}
 		if line == layout.UpperVotes {
-			c.Fold = span.FoldBits
+			c.Fold, c.Check = span.FoldBits, nil
 		}
 		if m.lines[line], err = span.New(c); err != nil {
 			return err

@@ -11,6 +11,7 @@ import (
 	"github.com/goshmem/goshmem/coll/board"
 	"github.com/goshmem/goshmem/coll/ftco"
 	"github.com/goshmem/goshmem/coll/span"
+	"github.com/goshmem/goshmem/internal/fold"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -69,7 +70,7 @@ func (n *testNode) describe(pe, id int, called name, start uint64, members ...in
 // enter has a PE enter a step of a team, with bytes besides.
 func (n *testNode) enter(pe, id int, seq uint64, give int) {
 	l := &n.words[pe].Lines[layout.UpperSteps][id]
-	r := span.Record{Differs: -1, Who: -1, Member: int32(pe), Give: uint32(give)}
+	r := span.Record{Differs: -1, Who: -1, Member: int32(pe), Give: uint16(give)}
 	copy(l.Cell.Data[:], r.Bytes())
 	atomic.StoreUint64(&l.Cell.Word, seq)
 }
@@ -298,6 +299,104 @@ func TestNeverDescribed(t *testing.T) {
 	}
 }
 
+// elements returns the data of a member that gives elements.
+func elements(member int, op fold.Kind, elem fold.Elem, given string) []byte {
+	r := span.Record{Differs: -1, Who: -1, Member: int32(member), Op: op, Elem: elem, Give: uint16(len(given))}
+	return append(append([]byte{}, r.Bytes()...), given...)
+}
+
+// enterWith has a PE enter a step of the team of all PEs with elements.
+func (n *testNode) enterWith(pe int, seq uint64, op fold.Kind, elem fold.Elem, given string) {
+	l := &n.words[pe].Lines[layout.UpperSteps][0]
+	data := elements(pe, op, elem, given)
+	copy(l.Cell.Data[:], data[:span.RecordBytes])
+	if copy(l.Given[:], given); len(given) <= Beside {
+		copy(l.Cell.Data[span.RecordBytes:], given)
+	}
+	atomic.StoreUint64(&l.Cell.Word, seq)
+}
+
+// foldWith has two PEs enter a step, with the contribution of another node. It returns the record and what is behind it.
+func foldWith(t *testing.T, other []byte, mine ...func(n *testNode, pe int)) (n *testNode, r span.Record, gave string) {
+	t.Helper()
+	n = newTestNode(2, len(mine))
+	world := name{layout.UpperFirstWorld, 0}
+	n.Receive(1, messageOf(world, layout.UpperSteps, &span.Message{Kind: ftco.Up, Seq: 1, Value: &span.Value{Data: other}}))
+	for pe, enter := range mine {
+		var all []int
+		for i := range mine {
+			all = append(all, i)
+		}
+		n.describe(pe, 0, world, 4, all...)
+		enter(n, pe)
+		if err := n.Announced(layout.Local(pe), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	result := &n.words[0].Lines[layout.UpperSteps][0].Result
+	if result.Seq == 5 {
+		copy(r.Bytes(), result.Data[:])
+		gave = string(result.Body[:result.Gave])
+	}
+	return n, r, gave
+}
+
+// Elements of the members and of other nodes are folded, whether they are beside the word or not.
+func TestElements(t *testing.T) {
+	long := strings.Repeat("\x01\x02\x03\x04", 256)
+	for _, c := range []struct {
+		op          fold.Kind
+		elem        fold.Elem
+		a, b, other string
+		want        string
+	}{
+		{fold.KindSum, fold.Uint8, "\x01", "\x02", "\x03", "\x06"},
+		{fold.KindMax, fold.Int8, "\xff\x01", "\x02\xf0", "\x01\x80", "\x02\x01"},
+		{fold.KindXor, fold.Uint64, "abcdefgh", "abcdefgh", "12345678", "12345678"},
+		{fold.KindSum, fold.Uint8, long, long, long, strings.Repeat("\x03\x06\x09\x0c", 256)},
+	} {
+		enter := func(given string) func(n *testNode, pe int) {
+			return func(n *testNode, pe int) { n.enterWith(pe, 5, c.op, c.elem, given) }
+		}
+		n, r, gave := foldWith(t, elements(2, c.op, c.elem, c.other), enter(c.a), enter(c.b))
+		if gave != c.want || r.Op != c.op || r.Elem != c.elem || r.Fault != span.NoFault || len(n.logs) > 0 {
+			t.Errorf("%v of %v: %q with %+v, want %q; log %q", c.op, c.elem, gave, r, c.want, n.logs)
+		}
+	}
+}
+
+// A member that gives elements of no type, by no operator, or a part of one, has broken the team. Its node's log says so.
+func TestNoElements(t *testing.T) {
+	good := func(n *testNode, pe int) { n.enterWith(pe, 5, fold.KindSum, fold.Int32, "1234") }
+	for what, bad := range map[string]func(n *testNode, pe int){
+		"no operator":         func(n *testNode, pe int) { n.enterWith(pe, 5, fold.KindXor+1, fold.Int32, "1234") },
+		"a user's operator":   func(n *testNode, pe int) { n.enterWith(pe, 5, fold.KindCommutative, fold.Int32, "1234") },
+		"no type":             func(n *testNode, pe int) { n.enterWith(pe, 5, fold.KindSum, 200, "1234") },
+		"not of this type":    func(n *testNode, pe int) { n.enterWith(pe, 5, fold.KindAnd, fold.Float32, "1234") },
+		"a part of one":       func(n *testNode, pe int) { n.enterWith(pe, 5, fold.KindSum, fold.Int32, "12345") },
+		"mixed, with a bytes": func(n *testNode, pe int) { n.enterWith(pe, 5, span.Mixed, fold.NoElem, "1") },
+	} {
+		n, r, gave := foldWith(t, elements(2, fold.KindSum, fold.Int32, "1234"), good, bad)
+		if r.Fault != span.Broken || gave != "" || len(n.logs) != 1 || !strings.Contains(n.logs[0], "PE 1 of this node") {
+			t.Errorf("%s: %q with %+v, log %q, want a broken team and one line", what, gave, r, n.logs)
+		}
+	}
+}
+
+// A node that sends elements of no type, by no operator, or a part of one, is not heard. The log says so.
+func TestBadElements(t *testing.T) {
+	good := func(n *testNode, pe int) { n.enterWith(pe, 5, fold.KindSum, fold.Int32, "1234") }
+	for what, bad := range map[string][]byte{
+		"no operator": elements(1, 100, fold.Int32, "1234"), "no type": elements(1, fold.KindSum, 100, "1234"),
+		"not of this type": elements(1, fold.KindOr, fold.Complex64, "12345678"), "a part of one": elements(1, fold.KindSum, fold.Int32, "12345"),
+	} {
+		n, r, gave := foldWith(t, bad, good)
+		if len(n.logs) != 1 || r.Op != fold.KindUser || gave != "" {
+			t.Errorf("%s: log %q, want one line and no result; %q with %+v", what, n.logs, gave, r)
+		}
+	}
+}
+
 // FuzzReceive gives a node messages of any bytes, between steps of its own members. It neither panics nor stops working.
 func FuzzReceive(f *testing.F) {
 	world := name{layout.UpperFirstWorld, 0}
@@ -309,6 +408,13 @@ func FuzzReceive(f *testing.F) {
 	for _, k := range []kind{kindGone, kindNever} {
 		f.Add([]byte{byte(k), 0, 7, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0}, byte(1))
 	}
+	for _, data := range [][]byte{
+		elements(1, fold.KindSum, fold.Uint8, "01234567"), elements(1, fold.KindMax, fold.Float64, "01234567"), elements(1, span.Mixed, fold.NoElem, ""),
+		elements(1, 77, fold.Int8, "01234567"), elements(1, fold.KindSum, 77, "01234567"), elements(1, fold.KindSum, fold.Int64, "0123456"),
+	} {
+		f.Add(messageOf(world, 0, &span.Message{Kind: ftco.Up, Seq: 1, Value: &span.Value{Data: data}}), byte(1))
+		f.Add(messageOf(world, 1, &span.Message{Kind: ftco.Up, Seq: 1, Value: &span.Value{Data: data}}), byte(2))
+	}
 	f.Add([]byte{byte(kindDone), 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}, byte(1))
 	f.Fuzz(func(t *testing.T, message []byte, from byte) {
 		n := newTestNode(3, 2)
@@ -318,7 +424,7 @@ func FuzzReceive(f *testing.F) {
 		}
 		n.Receive(int(from%4), message)
 		for pe := range 2 {
-			n.enter(pe, 0, 5, 8)
+			n.enterWith(pe, 5, fold.KindSum, fold.Uint8, "01234567")
 			n.enter(pe, 5, 10, 100)
 			for _, id := range []int{0, 5} {
 				if err := n.Announced(layout.Local(pe), id); err != nil {

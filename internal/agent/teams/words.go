@@ -1,12 +1,14 @@
 package teams
 
 import (
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/coll/board"
 	"github.com/goshmem/goshmem/coll/span"
+	"github.com/goshmem/goshmem/internal/fold"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -50,7 +52,7 @@ func (t *Teams) fold(m *team, line int) (data []byte) {
 		case line == layout.UpperVotes:
 			data = span.FoldBits(data, one)
 		default:
-			data = span.FoldPieces(data, one)
+			data = span.FoldSteps(data, one)
 		}
 	}
 	return data
@@ -65,19 +67,32 @@ func (t *Teams) contribution(m *team, line, i int) []byte {
 	data := make([]byte, span.RecordBytes, span.RecordBytes+64)
 	copy(data, words.Cell.Data[:])
 	if atomic.LoadUint64(&t.cfg.Words(m.members[i].pe).Parts[m.id].Start) != m.members[i].start {
-		// The member has given the team up since it entered the step, and its words are another team's.
-		gone := span.Record{Member: int32(i), Differs: -1, Who: -1, And: ^uint64(0), Fault: span.Broken}
-		return append(data[:0], gone.Bytes()...)
+		return brokenBy(i) // the member has given the team up since it entered the step, and its words are another team's
 	}
-	n := int(min((*span.Record)(unsafe.Pointer(&data[0])).Give, layout.UpperGiven))
+	r := (*span.Record)(unsafe.Pointer(&data[0]))
+	n := int(min(r.Give, layout.UpperGiven))
 	given := words.Given[:n]
 	if n <= Beside {
 		given = words.Cell.Data[span.RecordBytes:][:n]
 	}
-	if line == layout.UpperVotes {
+	switch {
+	case line == layout.UpperVotes:
 		return append(data, given...)
+	case r.Op == fold.KindUser:
+		return span.AppendGiven(data, m.me, i, given)
 	}
-	return span.AppendGiven(data, m.me, i, given)
+	data = append(data, given...)
+	if err := span.CheckSteps(data); err != nil {
+		t.cfg.Log(fmt.Errorf("PE %d of this node, team %x: %w", m.members[i].pe, m.name, err))
+		return brokenBy(i)
+	}
+	return data
+}
+
+// brokenBy returns the contribution of a member that has broken the team.
+func brokenBy(member int) []byte {
+	r := span.Record{Member: int32(member), Differs: -1, Who: -1, And: ^uint64(0), Fault: span.Broken}
+	return slices.Clone(r.Bytes())
 }
 
 // Beside is how many bytes a member gives in the line of its word. More are in Given.
