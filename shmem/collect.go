@@ -75,7 +75,7 @@ func Reduce[T any](t *Team, dst, src Sym[T], op Op[T]) error {
 		}
 	}
 	if t.upper != nil {
-		return foldSpanning(t.spanning(name, callReduce, sizeOf[T]()), dst, src, op, t.NPEs())
+		return reduceLarge(t.spanning(name, callReduce, sizeOf[T]()), dst, src, op)
 	}
 	return t.publicError(name, coll.Reduce[T](t.ctx, t.coll, buffersOf(dst, src, src.n), coll.Op[T](op)))
 }
