@@ -86,9 +86,9 @@
 //     heap: the agent sends from there. Several operations that are under way at once share it: GetNBI, PutNBI.
 //   - Sym.Peer and PeerIn return false for far PEs. World.Shared is the team of the near PEs.
 //   - On a team whose PEs are on several nodes, a meeting is a round trip between agents. ReduceValue and BroadcastValue of up to
-//     1 KiB are one meeting. Collectives on objects are two, and between them each PE reads the data that it needs from all
-//     other PEs: that is slow for many PEs. A tolerant team needs memory for the results besides. Package interop is
-//     missing there.
+//     1 KiB are one meeting. Collectives on objects are two or more, between which each PE reads what it needs from other PEs.
+//     Large reductions are divided among the PEs. Of large data that all PEs get, each byte goes to a node once. A tolerant
+//     team needs memory for as much as the results besides. Package interop is missing there.
 //   - A job has at most 128 nodes. If the PEs of a node do not have consecutive numbers (oshrun --map-by node), all is as
 //     right, but operations on near PEs are fast only where numbers of a context's team that follow each other are those of
 //     near PEs, as in World.Shared.

@@ -14,14 +14,15 @@ import (
 //
 // Values travel with a step: each member gives its own, and the result of the step has them all (spanning.Team.Gather).
 //
-// Of data on the symmetric heap, a step says who takes part. Then each member reads what it needs from the others' sources. A
-// further step says that all have done so; sources may change after that. The results are those of the collectives of one node,
-// folded in the same order.
+// Of data on the symmetric heap, a step says who takes part. Then each member reads what it needs from the others. A
+// further step says that all have done so; sources may change after that. Collectives of large data have more steps
+// (spanninglarge.go). The results are those of the collectives of one node, folded in the same order.
 //
 // On a tolerant team, a member may not be able to read what a dead one has given: the memory of a dead node is gone. It says so in the
-// last step, and then all survivors begin again, without those that are dead by that step. So all use the data of the same
-// members. For that, no source changes before the last step. Results lie aside until then, but for a reduction into another
-// object than its source, which makes all of its destination again.
+// next step, and then all survivors begin again, without those that are dead by that step. So all use the data of the same
+// members. For that, sources are at every beginning what they were at first. Either results lie aside until the last step, or
+// what they overwrite does: that is written back before another attempt. A reduction into another object than its source
+// needs neither, as it makes all of its destination again.
 
 // spanningCall is a collective on symmetric objects of a team that spans nodes.
 type spanningCall struct {

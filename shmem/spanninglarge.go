@@ -39,11 +39,15 @@ import (
 //   - No data of an attempt come after it. A read that fails may have data under way, which the agent writes to the heap when they come. So
 //     a member waits for their end (Quiet) before it says that it has failed.
 //
-// Within an attempt, reads and writes do not meet. Until the second step of a reduction in place, a member writes to its block
-// only, which nobody else reads there; other blocks of its source are written after all have read them. What is written between two steps
-// is read after the second one by others. Each byte of a destination is written in one step only.
+// Within an attempt, reads and writes do not meet:
+//
+//   - In the first step of a reduction in place, a member writes to its own block only, which nobody else reads there. It writes to other
+//     blocks of its source after the meeting, when all have read them.
+//   - Out of place, nobody reads another one's destination before a meeting after the first step. A reduction has blocks of other nodes come
+//     there, where results go later.
+//   - What others read in a destination after a meeting was written before it, and is written no more in that attempt.
 
-// A step costs about as much as the reading of so many bytes from another node.
+// A step costs about as much as the reading of so many bytes from another node. docs/performance.md has the measurement.
 const stepBytes = 384 << 10
 
 // shape is where the members of a team are.
@@ -476,7 +480,7 @@ func (r *reducing[T]) fold(in contributors) error {
 	}
 	most := min(max(1, foldPiece/size), hi-lo)
 	if private > 0 {
-		most = min(max(1, foldBytes/size/private), hi-lo)
+		most = min(max(1, readPiece/size), hi-lo)
 	}
 	acc, read := make([]T, most), make([]T, most*min(private, 1))
 	for at := 0; at < hi-lo; at += most {
@@ -502,8 +506,12 @@ func (r *reducing[T]) fold(in contributors) error {
 	return nil
 }
 
-// foldPiece is how many bytes are folded at once: few enough for a cache, and many for a call of an operator.
-const foldPiece = 32 << 10
+// How many bytes are folded at once: few enough for a cache, and many for a call of an operator. Those that are read to private memory
+// are as many as a get has under way.
+const (
+	foldPiece = 32 << 10
+	readPiece = 256 << 10
+)
 
 // source is a block of a contributor's source.
 type source[T any] struct {

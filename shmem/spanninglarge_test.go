@@ -151,7 +151,7 @@ func TestFarBlocks(t *testing.T) {
 
 // largeCalls returns calls of all kinds, of up to so many elements.
 func largeCalls(most int) (all []largeCall) {
-	for i, n := range []int{0, 1, 2, 7, 63, 1000, most} {
+	for i, n := range []int{0, 1, 63, most} {
 		for k := range 64 { // each one on both teams, with both operators
 			l := largeCall{kind: "reduce", n: n, inPlace: k&4 != 0, blocks: k&8 != 0, shares: k&16 != 0, root: i + k}
 			if k&32 != 0 {
@@ -257,7 +257,7 @@ func (f *farDeaths) make(team *Team, x [2]Sym[float32], tolerant bool) error {
 // Whoever dies in whichever step of a collective of large data, PE or node: on a tolerant team all survivors get the fold of
 // the same contributors, and each of them is one. On a strict team they get an error.
 func TestFarBlocksDeaths(t *testing.T) {
-	jobs := 160
+	jobs := 100
 	if testing.Short() {
 		jobs = 16
 	}
