@@ -89,10 +89,11 @@
 //     1 KiB and ReduceValue are one meeting with a predefined operator, whatever the number of PEs: the agents combine the
 //     elements, and may round floating-point numbers otherwise than in the order of PEs. BroadcastValue of up to 1 KiB is
 //     one meeting. ReduceValue with another operator is one if the values of all PEs together are less than 8 KiB.
-//     Collectives on objects are two meetings, and between them each PE reads the data that it needs from all
-//     other PEs: that is slow for many PEs. So it is with Collect, which reads the lengths, and with ReduceValue by operators
-//     of the program, on teams of more than 113 PEs. A tolerant team needs memory for the results besides. Package interop
-//     is missing there.
+//     Other collectives on objects are two meetings or more, between which each PE reads what it needs from other PEs. Large
+//     reductions are divided among the PEs. Of large data that all PEs get, each byte goes to a node once. Collect, which
+//     reads the lengths, and ReduceValue by operators of the program are slow on teams of more than 113 PEs, where each PE
+//     reads from all others. A tolerant team needs memory for as much as the results besides. Package interop is missing
+//     there.
 //   - A job has at most 128 nodes. If the PEs of a node do not have consecutive numbers (oshrun --map-by node), all is as
 //     right, but operations on near PEs are fast only where numbers of a context's team that follow each other are those of
 //     near PEs, as in World.Shared.

@@ -242,6 +242,9 @@ func (f *farJob) home(pe layout.PE) (int, layout.Local) {
 func (f *farJob) kill(pe int) {
 	node, local := f.home(layout.PE(pe))
 	for _, n := range f.nodes {
+		if n.stop.Load() { // it is lost
+			continue
+		}
 		done := make(chan struct{})
 		n.orders <- func(a *agent.Agent) { a.DropPE(node, local); close(done) }
 		n.transport.Wake()
@@ -262,7 +265,7 @@ func (f *farJob) lose(t *testing.T, node int) {
 		pes = append(pes, int(f.nodes[node].place.PE(i)))
 	}
 	for _, n := range f.nodes {
-		if n.index == node {
+		if n.stop.Load() {
 			continue
 		}
 		done := make(chan struct{})

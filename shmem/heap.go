@@ -36,6 +36,8 @@ type heap struct {
 	requested  map[uint32]uint64 // bytes that the program asked for, by the slot of the live block
 	usedSlots  uint32            // slots below this one have been used
 	turns      turns             // where calls that return some of several elements begin to look
+
+	spare atomic.Pointer[[]byte] // memory that the latest collective between nodes has used
 }
 
 // A tag names a block of one world of this process:

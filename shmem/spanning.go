@@ -14,14 +14,15 @@ import (
 //
 // Values travel with a step: each member gives its own, and the result of the step has them all (spanning.Team.Gather).
 //
-// Of data on the symmetric heap, a step says who takes part. Then each member reads what it needs from the others' sources. A
-// further step says that all have done so; sources may change after that. The results are those of the collectives of one node,
-// folded in the same order.
+// Of data on the symmetric heap, a step says who takes part. Then each member reads what it needs from the others. A
+// further step says that all have done so; sources may change after that. Collectives of large data have more steps
+// (spanninglarge.go). The results are those of the collectives of one node, folded in the same order.
 //
 // On a tolerant team, a member may not be able to read what a dead one has given: the memory of a dead node is gone. It says so in the
-// last step, and then all survivors begin again, without those that are dead by that step. So all use the data of the same
-// members. For that, no source changes before the last step. Results lie aside until then, but for a reduction into another
-// object than its source, which makes all of its destination again.
+// next step, and then all survivors begin again, without those that are dead by that step. So all use the data of the same
+// members. For that, sources are at every beginning what they were at first. Either results lie aside until the last step, or
+// what they overwrite does: that is written back before another attempt. A reduction into another object than its source
+// needs neither, as it makes all of its destination again.
 
 // spanningCall is a collective on symmetric objects of a team that spans nodes.
 type spanningCall struct {
@@ -59,9 +60,30 @@ func (c contributors) lowest() int {
 	return 0
 }
 
+// members returns the contributors, ascending.
+func (c contributors) members() []int {
+	return slices.DeleteFunc(allBelow(c.n), func(i int) bool { return !c.has(i) })
+}
+
+// course says how a collective is made when it is clear whose data it is made of.
+type course struct {
+	// steps are what this member does. After each of them all members meet. What a member has written in one of them, others may
+	// read in the next one.
+	steps []func(in contributors) error
+	// restore gives this member's memory back what an attempt has overwritten; nil: nothing is lost by another attempt.
+	restore func()
+	// confirms says that others read in another attempt what restore writes. So all meet between.
+	confirms bool
+}
+
 // between compares what the members called, has body read the sources of those that contribute, and meets the others again.
 // Sources may change after that. body may be called several times, until the contributors are clear.
 func (s spanningCall) between(w coll.Words, body func(in contributors) error) error {
+	return s.run(w, course{steps: []func(contributors) error{body}})
+}
+
+// run compares what the members called, and makes the collective, if necessary several times.
+func (s spanningCall) run(w coll.Words, c course) error {
 	w[3] = s.call | uint64(s.size)<<callBits
 	d, err := s.t.upper.Same(s.t.ctx, w)
 	if err == nil {
@@ -76,7 +98,15 @@ func (s spanningCall) between(w coll.Words, body func(in contributors) error) er
 			s.t.group.note(s.root, in.failed)
 			return s.t.publicError(s.op, &coll.DeadError{Members: []int{s.root}})
 		}
-		again, failed, err := s.attempt(body, in)
+		again, failed, err := s.attempt(c.steps, in)
+		if (again || err != nil) && c.restore != nil {
+			c.restore()
+		}
+		if again && c.confirms { // only those that are in this step are read from now on, and all of them have restored
+			if failed, err = concludeSpanning(s.t, nil); err != nil {
+				return s.t.publicError(s.op, err)
+			}
+		}
 		if !again {
 			s.t.group.note(s.root, in.failed)
 			return err
@@ -85,24 +115,35 @@ func (s spanningCall) between(w coll.Words, body func(in contributors) error) er
 	}
 }
 
-// attempt is one try of between. If body panics, the other members get an error.
-func (s spanningCall) attempt(body func(in contributors) error, in contributors) (again bool, failed []int, err error) {
+// attempt is one try of run. If a step panics, the other members get an error. It is to be made again if a member could not do its part
+// because of a death, and if a contributor is missing in a meeting that a further step relies on.
+func (s spanningCall) attempt(steps []func(in contributors) error, in contributors) (again bool, failed []int, err error) {
 	returned := false
 	defer func() {
 		if !returned {
 			_, _ = concludeSpanning(s.t, coll.ErrBroken)
 		}
 	}()
-	err = body(in)
-	returned = true
-	if s.t.h.finalized() {
-		return false, nil, err
+	for k, step := range steps {
+		returned = false
+		err = step(in)
+		returned = true
+		if s.t.h.finalized() {
+			return false, nil, err
+		}
+		var met error
+		failed, met = concludeSpanning(s.t, s.t.membersError(err)) // also after an error of step: the others wait for this PE
+		if errors.Is(met, spanning.ErrAgain) {
+			return true, failed, nil
+		}
+		if err = errorOfBoth(err, s.t.publicError(s.op, met)); err != nil {
+			return false, nil, err
+		}
+		if k < len(steps)-1 && slices.ContainsFunc(failed, in.has) {
+			return true, failed, nil
+		}
 	}
-	failed, met := concludeSpanning(s.t, s.t.membersError(err)) // also after an error of body: the others wait for this PE
-	if errors.Is(met, spanning.ErrAgain) {
-		return true, failed, nil
-	}
-	return false, nil, errorOfBoth(err, s.t.publicError(s.op, met))
+	return false, nil, nil
 }
 
 // aside returns memory for n bytes of results, if they have to lie aside until all have read the sources; otherwise nil.
@@ -126,26 +167,6 @@ func (s spanningCall) read(member int, off uint64, dst unsafe.Pointer, n int) er
 // here returns the address of an offset in this PE's segment.
 func (s spanningCall) here(off uint64) unsafe.Pointer {
 	return unsafe.Add(s.t.h.job.Map.Segment(s.t.h.job.Local), int(off))
-}
-
-// broadcast copies n elements of the root's source to all destinations.
-func (s spanningCall) broadcast(dst, src uint64, n, root int) error {
-	s.root = root
-	var aside []byte // the root may die before all have its data; then nobody uses them
-	err := s.between(coll.Words{uint64(n), src, uint64(root)}, func(contributors) error {
-		if n == 0 || s.t.me == root && dst == src {
-			return nil
-		}
-		to := s.here(dst)
-		if aside = s.aside(s.t.upper.Tolerant(), n*s.size); aside != nil {
-			to = unsafe.Pointer(&aside[0])
-		}
-		return s.read(root, src, to, n*s.size)
-	})
-	if err == nil && aside != nil {
-		rma.CopyElements(s.here(dst), unsafe.Pointer(&aside[0]), 1, len(aside))
-	}
-	return err
 }
 
 // blocks is what a collective makes of one block of each contributor.
@@ -197,49 +218,6 @@ func (s spanningCall) equalPlaces(n int) func(contributors) [][2]int {
 		}
 		return all
 	}
-}
-
-// fcollect copies n elements of each member to the destinations.
-func (s spanningCall) fcollect(dst, src uint64, n int) error {
-	bytes := n * s.size
-	b := blocks{s, dst, func(in contributors) int { return in.n * bytes }, s.equalPlaces(bytes)}
-	return b.gather(coll.Words{uint64(n), src, dst}, func(i int, to unsafe.Pointer) error { return s.read(i, src, to, bytes) })
-}
-
-// collect copies the elements of each member, which may give any number, to the destinations.
-func (s spanningCall) collect(dst, src uint64, n, room int) error {
-	type source struct{ off, n, room uint64 }
-	all := make([]source, s.t.NPEs())
-	mine := source{src, uint64(n), uint64(room)}
-	err := s.gatherValues(unsafe.Slice((*byte)(unsafe.Pointer(&mine)), unsafe.Sizeof(mine)), func(i, _ int, data []byte) {
-		copy(unsafe.Slice((*byte)(unsafe.Pointer(&all[i])), unsafe.Sizeof(mine)), data)
-	})
-	if err != nil {
-		return err
-	}
-	total := uint64(0)
-	for i := range all {
-		total += all[i].n
-	}
-	gave := contributors{len(all), s.t.group.outcome.Load().failed}
-	for i := range all {
-		if all[i].room < total && gave.has(i) {
-			return roomError(s.op, i, int(all[i].room), int(total))
-		}
-	}
-	places := func(in contributors) [][2]int {
-		places := make([][2]int, len(all))
-		at := 0
-		for i := range all {
-			if in.has(i) {
-				places[i] = [2]int{at, int(all[i].n) * s.size}
-				at += places[i][1]
-			}
-		}
-		return places
-	}
-	b := blocks{s, dst, func(contributors) int { return int(total) * s.size }, places}
-	return b.gather(coll.Words{total}, func(i int, to unsafe.Pointer) error { return s.read(i, all[i].off, to, int(all[i].n)*s.size) })
 }
 
 // alltoall copies each member's block for this one to the destination.

@@ -47,11 +47,11 @@ func (s spanningCall) byAgents(w coll.Words, f folding, mine []byte, take func(f
 func reduceElements[T any](s spanningCall, dst, src Sym[T], op Op[T]) error {
 	n := src.n * s.size
 	if n == 0 || n > spanning.MostFolded {
-		return foldSpanning(s, dst, src, op, s.t.NPEs())
+		return reduceLarge(s, dst, src, op)
 	}
 	f, ok := foldingOf(op)
 	if !ok {
-		return foldSpanning(s, dst, src, op, s.t.NPEs())
+		return reduceLarge(s, dst, src, op)
 	}
 	mine := unsafe.Slice((*byte)(s.here(src.off)), n)
 	return s.byAgents(coll.Words{uint64(src.n), src.off, dst.off}, f, mine, func(folded []byte) {

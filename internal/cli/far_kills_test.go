@@ -28,10 +28,10 @@ func TestFarKillsInCollectives(t *testing.T) {
 	for job := 0; made < *farKills && !t.Failed(); job++ {
 		t.Run(fmt.Sprint(job), func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, uint64(job)))
-			k := farKilling{killing: killing{t: t, rng: rng}, nodes: 2 + rng.IntN(3), apart: apart && rng.IntN(2) == 0}
+			k := farKilling{killing: killing{t: t, rng: rng}, nodes: 2 + rng.IntN(3), apart: apart && rng.IntN(2) == 0, large: rng.IntN(2) == 0}
 			k.n = k.nodes + rng.IntN(2*k.nodes+1)
 			if k.run(job); t.Failed() {
-				t.Logf("job %d of seed %d: %d PEs on %d nodes, %v", job, seed, k.n, k.nodes, k.done)
+				t.Logf("job %d of seed %d: %d PEs on %d nodes, large %t, %v", job, seed, k.n, k.nodes, k.large, k.done)
 			}
 			made += k.kills
 		})
@@ -44,6 +44,7 @@ type farKilling struct {
 	killing
 	nodes int
 	apart bool
+	large bool // among the collectives are such of large data
 	kills int
 	done  []string // what was done
 	dead  []int    // PEs

@@ -142,6 +142,9 @@ func (k *farKilling) launch(seed int, flags ...string) (j *job, daemons []int, i
 		nodes += ":netns"
 	}
 	args := slices.Concat(flags, []string{"--emulate", nodes, "-n", fmt.Sprint(k.n), "--recover", "--stdin", "all", "t-coll", fmt.Sprint(seed)})
+	if k.large {
+		args = append(args, "large")
+	}
 	j = prepare(k.t, args...)
 	theirs, input, err := os.Pipe()
 	check(k.t, err)

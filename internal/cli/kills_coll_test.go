@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -44,6 +45,54 @@ func reduce(p *collPE, dst, src shmem.Sym[uint64], _, _ int) error {
 	return shmem.Reduce(p.tm, dst, src, shmem.Sum)
 }
 
+// fold returns the fold of what the contributors give as element j, in the order of the team.
+func (p *collPE) fold(j int, op shmem.Op[uint64]) (uint64, bool) {
+	var acc, in [1]uint64
+	for k, i := range p.who {
+		if in[0] = p.given(i, j); k == 0 {
+			acc = in
+		} else {
+			op(acc[:], in[:])
+		}
+	}
+	return acc[0], true
+}
+
+// combineInOrder does not commute.
+func combineInOrder(acc, in []uint64) {
+	for i := range acc {
+		acc[i] = acc[i]*3 ^ in[i]
+	}
+}
+
+func reduceInOrder(p *collPE, dst, src shmem.Sym[uint64], _, _ int) error {
+	return shmem.Reduce(p.tm, dst, src, combineInOrder)
+}
+
+func inOrder(p *collPE, _, _, j int) (uint64, bool) { return p.fold(j, combineInOrder) }
+
+// addFloats adds two numbers of 32 bits, which round, in each element.
+func addFloats(acc, in []uint64) {
+	for i := range acc {
+		lo := math.Float32frombits(uint32(acc[i])) + math.Float32frombits(uint32(in[i]))
+		hi := math.Float32frombits(uint32(acc[i]>>32)) + math.Float32frombits(uint32(in[i]>>32))
+		acc[i] = uint64(math.Float32bits(hi))<<32 | uint64(math.Float32bits(lo))
+	}
+}
+
+// finite clears bits of both exponents, so that sums are finite.
+const finite = 1<<30 | 1<<62
+
+func reduceFloats(p *collPE, dst, src shmem.Sym[uint64], _, _ int) error {
+	p.mask = finite
+	for j, v := range src.Local() {
+		src.Local()[j] = v &^ finite
+	}
+	return shmem.Reduce(p.tm, dst, src, addFloats)
+}
+
+func floatSum(p *collPE, _, _, j int) (uint64, bool) { return p.fold(j, addFloats) }
+
 func (p *collPE) contributed(i int) bool { return slices.Contains(p.who, i) }
 
 var everybody = sumUpTo(func(int) int { return 1 << 30 })
@@ -59,6 +108,13 @@ var trials = []trial{
 	}, func(p *collPE, _, root, j int) (uint64, bool) { return p.given(root, j), p.contributed(root) }},
 	{"reduce", false, false, reduce, everybody},
 	{"reduce in place", false, true, reduce, everybody},
+	{"reduce in order", false, false, reduceInOrder, inOrder},
+	{"reduce in order, in place", false, true, reduceInOrder, inOrder},
+	{"reduce floats", false, false, reduceFloats, floatSum},
+	{"reduce floats in place", false, true, reduceFloats, floatSum},
+	{"broadcast in place", false, true, func(p *collPE, dst, src shmem.Sym[uint64], _, root int) error {
+		return shmem.Broadcast(p.tm, dst, src, root)
+	}, func(p *collPE, _, root, j int) (uint64, bool) { return p.given(root, j), p.contributed(root) }},
 	{"reduce value", false, false, func(p *collPE, dst, src shmem.Sym[uint64], _, _ int) error {
 		v, err := shmem.ReduceValue(p.tm, src.Local()[0], shmem.Sum)
 		if err == nil {
@@ -117,6 +173,8 @@ type collPE struct {
 	tm       *shmem.Team
 	round    uint64
 	who      []int // contributors
+	most     int   // elements that are given in one attempt
+	mask     uint64
 	over     atomic.Bool
 }
 
@@ -124,16 +182,20 @@ type collPE struct {
 func (p *collPE) given(i, j int) uint64 {
 	x := p.round<<40 ^ uint64(i)<<20 ^ uint64(j) ^ 0x9e3779b97f4a7c15
 	x *= 0xbf58476d1ce4e5b9
-	return x ^ x>>29
+	return (x ^ x>>29) &^ p.mask
 }
 
-const mostGiven = 2500
+const (
+	mostGiven  = 2500
+	largeGiven = 25_000 // of those attempts that are so large that PEs of several nodes divide them
+)
 
 func (p *collPE) begin(seed uint64) (err error) {
 	p.rng = rand.New(rand.NewPCG(seed, 0))
+	p.most = max(p.most, mostGiven)
 	n := p.w.NPEs()
-	if p.src, err = shmem.Alloc[uint64](p.w, mostGiven*n); err == nil {
-		p.dst, err = shmem.Alloc[uint64](p.w, mostGiven*n)
+	if p.src, err = shmem.Alloc[uint64](p.w, p.most*n); err == nil {
+		p.dst, err = shmem.Alloc[uint64](p.w, p.most*n)
 	}
 	if err != nil {
 		return err
@@ -155,15 +217,19 @@ func (p *collPE) begin(seed uint64) (err error) {
 type attempt struct {
 	trial
 	n, root int
+	large   bool // source and destination have elements for all PEs in any case
 }
 
 // draw draws the next attempt.
 func (p *collPE) draw() attempt {
-	a := attempt{trials[p.rng.IntN(len(trials))], 1 + p.rng.IntN(40), p.rng.IntN(p.w.NPEs())}
+	a := attempt{trial: trials[p.rng.IntN(len(trials))], n: 1 + p.rng.IntN(40), root: p.rng.IntN(p.w.NPEs())}
 	if p.rng.IntN(2) == 0 {
 		a.n = mostGiven - p.rng.IntN(500)
 	}
 	a.n = min(a.n+p.w.NPEs(), mostGiven)
+	if p.most > mostGiven && p.rng.IntN(3) == 0 {
+		a.n, a.large = p.most-p.rng.IntN(p.most/2), true
+	}
 	p.round++
 	return a
 }
@@ -173,9 +239,10 @@ func (p *collPE) try(tm *shmem.Team, tr attempt) (saw string, err error) {
 	p.tm = tm
 	n, root := tr.n, tr.root%tm.NPEs()
 	size := n
-	if tr.all {
+	if tr.all || tr.large {
 		size *= tm.NPEs()
 	}
+	p.mask = 0
 	src, dst := p.src.Slice(0, size), p.dst.Slice(0, size)
 	if tr.inPlace {
 		dst = src
@@ -203,7 +270,14 @@ func (p *collPE) try(tm *shmem.Team, tr attempt) (saw string, err error) {
 		if err != nil || tr.want == nil {
 			break
 		}
-		if want, ok := tr.want(p, n, root, j); v != want && ok || v != stale && !ok {
+		want, ok := tr.want(p, n, root, j)
+		switch {
+		case !ok && tr.inPlace:
+			want = p.given(me, j)
+		case !ok:
+			want = stale
+		}
+		if v != want {
 			err = fmt.Errorf("element %d is %#x, want %#x (%v)", j, v, want, ok)
 		}
 	}
@@ -228,6 +302,9 @@ func testCollectives(args []string, stdout, stderr io.Writer) int {
 		return 1
 	}
 	p, me := &collPE{w: w}, w.MyPE()
+	if len(args) > 1 {
+		p.most = largeGiven
+	}
 	if err = p.begin(uint64(number(args[0]))); err != nil {
 		fmt.Fprintln(stderr, err)
 		return 1
