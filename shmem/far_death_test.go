@@ -222,7 +222,7 @@ func TestFarDestroyAfterLoss(t *testing.T) {
 	resume()
 	f.lose(t, 1)
 	ok(t, wantDead(f.worlds[0].Ctx().Quiet(), 1))
-	ok(t, wantDead(teams[0].Destroy(), 1, 2))
+	f.each(t, func(w *World) error { return wantDead(teams[w.MyPE()].Destroy(), 1, 2) }, 0, 3)
 	if err := teams[0].Sync(); !errors.Is(err, ErrDestroyed) {
 		t.Errorf("Sync of the team: %v, want that it is destroyed", err)
 	}
