@@ -16,7 +16,7 @@ import (
 //
 // Of data on the symmetric heap, a step says who takes part. Then each member reads what it needs from the others. A
 // further step says that all have done so; sources may change after that. Collectives of large data have more steps
-// (spanninglarge.go). The results are those of the collectives of one node, folded in the same order.
+// (spanning_large.go). The results are those of the collectives of one node, folded in the same order.
 //
 // On a tolerant team, a member may not be able to read what a dead one has given: the memory of a dead node is gone. It says so in the
 // next step, and then all survivors begin again, without those that are dead by that step. So all use the data of the same

@@ -147,9 +147,6 @@ func (t *Team) Size() int { return len(t.pes) }
 // PEs returns the PEs of the members. The caller does not change them.
 func (t *Team) PEs() []layout.PE { return t.pes }
 
-// MembersByNode returns the members on each node, in the order of their PEs. The caller does not change them.
-func (t *Team) MembersByNode() [][]int { return t.members }
-
 // Tolerant reports whether collectives are those of the members that live. Otherwise they fail when a member has died.
 func (t *Team) Tolerant() bool { return t.tolerant }
 

@@ -33,7 +33,7 @@ type Options struct {
 const (
 	maxSamples = 100000
 	maxPEs     = 1024
-	maxNodes   = 64 // as many as --emulate starts
+	maxNodes   = 64      // as many as --emulate starts
 	maxDoubles = 1 << 24 // 128 MiB
 
 	// MaxNoticeDelay is the greatest NoticeDelay.

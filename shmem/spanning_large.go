@@ -53,13 +53,14 @@ const stepBytes = 384 << 10
 // shape is where the members of a team are.
 type shape struct {
 	members int
-	near    []int // members on each node
+	near    []int // members on each node of the job
 }
 
 func (s spanningCall) shape() shape {
-	x := shape{members: s.t.NPEs()}
-	for _, those := range s.t.upper.MembersByNode() {
-		x.near = append(x.near, len(those))
+	x, j := shape{s.t.NPEs(), make([]int, s.t.h.job.Place.Nodes)}, s.t.h.job
+	for i := range x.members {
+		node, _ := j.Home(s.t.group.pe(i))
+		x.near[node]++
 	}
 	return x
 }
@@ -67,7 +68,9 @@ func (s spanningCall) shape() shape {
 // most returns the largest cost among nodes. cost gets the members of a node, and those of all others.
 func (x shape) most(cost func(near, far int) int) (most int) {
 	for _, near := range x.near {
-		most = max(most, cost(near, x.members-near))
+		if near > 0 {
+			most = max(most, cost(near, x.members-near))
+		}
 	}
 	return most
 }
