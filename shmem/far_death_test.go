@@ -284,9 +284,7 @@ func TestNearPendingBesideFarPut(t *testing.T) {
 // The error of a PE that died with its node names the node.
 func TestLostNode(t *testing.T) {
 	f := newFarJob(t, 1, 2)
-	for _, n := range f.nodes {
-		n.failures.PublishAll([]int{1, 2}, 1, failure.Of(failure.NodeLost), 0)
-	}
+	f.lose(t, 1)
 	w := f.worlds[0]
 	x := Sym[int64]{off: layout.HeapOffset, n: 1, tag: w.session.h.emptyTag()}
 	if err := P(w.Ctx(), x, 1, 2); err == nil || err.Error() != "shmem.P: PE [2]: was on node 1, which is lost" || !errors.Is(err, failure.Of(failure.NodeLost)) {
