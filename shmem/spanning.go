@@ -67,8 +67,10 @@ func (c contributors) members() []int {
 
 // course says how a collective is made when it is clear whose data it is made of.
 type course struct {
-	// steps are what this member does. After each of them all members meet. What a member has written in one of them, others may
-	// read in the next one.
+	// first, if it is not nil, and then steps are what this member does. After each of them all members meet. What a member has
+	// written in one of them, others may read in the next one. The caller of run may keep first on its stack, with the
+	// operator in it: so a call with an operator of the program allocates nothing on teams of one node.
+	first func(in contributors) error
 	steps []func(in contributors) error
 	// restore gives this member's memory back what an attempt has overwritten; nil: nothing is lost by another attempt.
 	restore func()
@@ -79,7 +81,7 @@ type course struct {
 // between compares what the members called, has body read the sources of those that contribute, and meets the others again.
 // Sources may change after that. body may be called several times, until the contributors are clear.
 func (s spanningCall) between(w coll.Words, body func(in contributors) error) error {
-	return s.run(w, course{steps: []func(contributors) error{body}})
+	return s.run(w, course{first: body})
 }
 
 // run compares what the members called, and makes the collective, if necessary several times.
@@ -98,7 +100,7 @@ func (s spanningCall) run(w coll.Words, c course) error {
 			s.t.group.note(s.root, in.failed)
 			return s.t.publicError(s.op, &coll.DeadError{Members: []int{s.root}})
 		}
-		again, failed, err := s.attempt(c.steps, in)
+		again, failed, err := s.attempt(&c, in)
 		if (again || err != nil) && c.restore != nil {
 			c.restore()
 		}
@@ -117,16 +119,24 @@ func (s spanningCall) run(w coll.Words, c course) error {
 
 // attempt is one try of run. If a step panics, the other members get an error. It is to be made again if a member could not do its part
 // because of a death, and if a contributor is missing in a meeting that a further step relies on.
-func (s spanningCall) attempt(steps []func(in contributors) error, in contributors) (again bool, failed []int, err error) {
+func (s spanningCall) attempt(c *course, in contributors) (again bool, failed []int, err error) {
 	returned := false
 	defer func() {
 		if !returned {
 			_, _ = concludeSpanning(s.t, coll.ErrBroken)
 		}
 	}()
-	for k, step := range steps {
+	k := 0
+	if c.first != nil {
+		k = -1
+	}
+	for ; k < len(c.steps); k++ {
 		returned = false
-		err = step(in)
+		if k < 0 {
+			err = c.first(in)
+		} else {
+			err = c.steps[k](in)
+		}
 		returned = true
 		if s.t.h.finalized() {
 			return false, nil, err
@@ -139,7 +149,7 @@ func (s spanningCall) attempt(steps []func(in contributors) error, in contributo
 		if err = errorOfBoth(err, s.t.publicError(s.op, met)); err != nil {
 			return false, nil, err
 		}
-		if k < len(steps)-1 && slices.ContainsFunc(failed, in.has) {
+		if k < len(c.steps)-1 && slices.ContainsFunc(failed, in.has) {
 			return true, failed, nil
 		}
 	}

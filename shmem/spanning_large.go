@@ -406,7 +406,6 @@ func (s spanningCall) reduces(n int, inPlace bool) (blocks, shares bool) {
 type reducing[T any] struct {
 	*destination
 	src    Sym[T]
-	op     Op[T]
 	blocks bool // each contributor folds its block; otherwise each one folds all
 }
 
@@ -417,21 +416,22 @@ func reduceLarge[T any](s spanningCall, dst, src Sym[T], op Op[T]) error {
 	if !blocks && (inPlace || s.shape().most(func(_, far int) int { return far }) > 1) {
 		return foldSpanning(s, dst, src, op, s.t.NPEs())
 	}
-	d, c := newReducing(s, dst, src, op, blocks, shares)
-	return d.run(coll.Words{uint64(src.n), src.off, dst.off}, src.n*s.size, c)
+	r, c := newReducing(s, dst, src, blocks, shares)
+	c.first = func(in contributors) error { return r.fold(in, op) }
+	return r.run(coll.Words{uint64(src.n), src.off, dst.off}, src.n*s.size, c)
 }
 
-// newReducing returns the course of a reduction, and where its results go. In place it has to be by blocks.
-func newReducing[T any](s spanningCall, dst, src Sym[T], op Op[T], blocks, shares bool) (*destination, course) {
+// newReducing returns a reduction and its course but for the first step. In place it has to be by blocks.
+func newReducing[T any](s spanningCall, dst, src Sym[T], blocks, shares bool) (*reducing[T], course) {
 	d := &destination{s: s, off: dst.off, keeps: dst.off == src.off && s.t.upper.Tolerant()}
-	r := &reducing[T]{d, src, op, blocks}
-	c := d.course(r.fold)
+	r := &reducing[T]{d, src, blocks}
+	c := d.course()
 	c.confirms = d.keeps
 	if blocks {
 		x := &spreading{d, r.pieces, shares}
-		c.steps = append(c.steps, x.steps()...)
+		c.steps = x.steps()
 	}
-	return d, c
+	return r, c
 }
 
 // block returns the elements that the k-th contributor folds.
@@ -453,7 +453,7 @@ func (r *reducing[T]) pieces(in contributors) (all []piece) {
 }
 
 // fold is the first step: it folds this member's block into the destination.
-func (r *reducing[T]) fold(in contributors) error {
+func (r *reducing[T]) fold(in contributors, op Op[T]) error {
 	who := in.members()
 	k := 0
 	for who[k] != r.s.t.me {
@@ -501,7 +501,7 @@ func (r *reducing[T]) fold(in contributors) error {
 			if i == 0 {
 				rma.CopyElements(unsafe.Pointer(&acc[0]), unsafe.Pointer(&next[0]), uintptr(size), n)
 			} else {
-				r.op(acc[:n], next)
+				op(acc[:n], next)
 			}
 		}
 		rma.CopyElements(unsafe.Add(to, at*size), unsafe.Pointer(&acc[0]), uintptr(size), n)

@@ -35,8 +35,10 @@ func mixAffine(acc, in []float32) {
 func (l largeCall) begin(t *Team, dst, src Sym[float32], op Op[float32]) (*destination, coll.Words, int, course) {
 	words := coll.Words{uint64(l.n), src.off, dst.off}
 	if l.kind == "reduce" {
-		d, c := newReducing(t.spanning("Reduce", callReduce, 4), dst, src.Slice(0, l.n), op, l.blocks, l.shares)
-		return d, words, 4 * l.n, c
+		r, c := newReducing(t.spanning("Reduce", callReduce, 4), dst, src.Slice(0, l.n), l.blocks, l.shares)
+		fold := func(in contributors) error { return r.fold(in, op) }
+		c.steps = slices.Insert(c.steps, 0, fold)
+		return r.destination, words, 4 * l.n, c
 	}
 	s := t.spanning("Broadcast", callBroadcast, 4)
 	pieces, bytes := fcollectPieces(src.off, 4*l.n), 4*l.n*t.NPEs()
