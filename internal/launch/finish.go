@@ -59,16 +59,37 @@ func (r *run) finish(ctx context.Context) {
 }
 
 // noteClosed ends the job if a node was lost when all its PEs had ended: then nobody knows whether all of their output has
-// come. Other errors of a node go to the log, as they harm nobody but the next job.
+// come. A job that goes on without PEs that failed goes on without the rest of their output, too. Other errors of a node go to
+// the log, as they harm nobody but the next job.
 func (r *run) noteClosed(node int, err error) {
 	if err == nil {
 		return
 	}
 	r.log.Error().Err(err).Msg("close")
 	lost := new(daemon.LostError)
-	if errors.As(err, &lost) && !r.lostNodes[node] {
-		r.end(StatusError, "node %s is lost before it has said that all output had come: %v", r.o.nameOfNode(r.cluster, node), lost)
+	switch host := r.o.nameOfNode(r.cluster, node); {
+	case !errors.As(err, &lost) || r.lostNodes[node]:
+	case r.o.Recover && !r.ending && r.hadFailures(node):
+		r.out.message("node %s is lost, whose PEs had failed before: the last of their output may be missing: %v", host, lost)
+	default:
+		r.end(StatusError, "node %s is lost before it has said that all output had come: %v", host, lost)
 	}
+}
+
+// hadFailures says whether PEs were on a node, and all of them have failed.
+func (r *run) hadFailures(node int) (all bool) {
+	for job, pes := range r.gone {
+		for pe, over := range pes {
+			id := daemon.ID{Job: job, PE: pe}
+			if !over || r.cluster.home(id) != node {
+				continue
+			}
+			if all = isAmong(r.dead, id); !all {
+				return false
+			}
+		}
+	}
+	return all
 }
 
 // await waits for done and cuts the output when the time for it is over.

@@ -161,6 +161,7 @@ func TestLossOfEndedPEsIsTold(t *testing.T) {
 func TestLostAtTheEnd(t *testing.T) {
 	lost := &daemon.LostError{Err: errors.New("gone")}
 	exited, gone := daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: 1}}, daemon.Event{Kind: daemon.NodeLost, Msg: "gone"}
+	dies := daemon.Event{Kind: daemon.Exited, ID: daemon.ID{PE: 1}, End: killed}
 	for _, x := range []struct {
 		name   string
 		closed error
@@ -177,6 +178,12 @@ func TestLostAtTheEnd(t *testing.T) {
 		{"lost after its PE", lost, []daemon.Event{exited, gone}, StatusError, []string{
 			"oshrun: node b is lost with no PE that runs: gone; 1 PE goes on",
 			"oshrun: node b is lost before it has said that all output had come: gone",
+		}},
+		{"lost after its PE has failed", lost, []daemon.Event{dies, gone}, StatusTolerated, []string{
+			"oshrun: PE 1 (pid unknown) was killed by signal 9 (SIGKILL) after 0s; 1 PE goes on",
+			"oshrun: node b is lost with no PE that runs: gone; 1 PE goes on",
+			"oshrun: node b is lost, whose PEs had failed before: the last of their output may be missing: gone",
+			"oshrun: 1 of 2 PEs failed:", "oshrun:   PE 1 (pid unknown) was killed by signal 9 (SIGKILL) after 0s (learnt when its process could be reaped)",
 		}},
 	} {
 		t.Run(x.name, func(t *testing.T) {
