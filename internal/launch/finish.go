@@ -69,7 +69,7 @@ func (r *run) noteClosed(node int, err error) {
 	lost := new(daemon.LostError)
 	switch host := r.o.nameOfNode(r.cluster, node); {
 	case !errors.As(err, &lost) || r.lostNodes[node]:
-	case r.o.Recover && !r.ending && r.hadFailures(node):
+	case r.o.Recover && !r.ending && hadFailures(r, node):
 		r.out.message("node %s is lost, whose PEs had failed before: the last of their output may be missing: %v", host, lost)
 	default:
 		r.end(StatusError, "node %s is lost before it has said that all output had come: %v", host, lost)
@@ -77,7 +77,7 @@ func (r *run) noteClosed(node int, err error) {
 }
 
 // hadFailures says whether PEs were on a node, and all of them have failed.
-func (r *run) hadFailures(node int) (all bool) {
+func hadFailures(r *run, node int) (all bool) {
 	for job, pes := range r.gone {
 		for pe, over := range pes {
 			id := daemon.ID{Job: job, PE: pe}
