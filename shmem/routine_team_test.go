@@ -235,6 +235,7 @@ var _ = routine("shmem_team_destroy", func(t *testing.T, w *shmem.World) {
 		for pe := range w.NPEs() {
 			ok(t, shmem.P(w.Ctx(), x, 9, pe))
 		}
+		ok(t, w.Ctx().Quiet()) // Destroy completes the operations of the team's contexts alone
 	}
 	ok(t, team.Destroy())
 	if got := x.Local()[0]; got != 9 {
