@@ -4,6 +4,7 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -101,7 +102,7 @@ func (k *farKilling) act(daemons []int) {
 		if !slices.Contains(k.dead, pe) {
 			k.dead = append(k.dead, pe)
 		}
-		_ = syscall.Kill(k.pids[pe], syscall.SIGKILL) // it may be dead
+		k.signal(pe, os.Kill) // it may be dead
 		k.kills++
 	case what == 4 && len(agents) == 1:
 		k.note("stop the agent of node %d", node)
@@ -129,9 +130,12 @@ func (k *farKilling) note(format string, args ...any) {
 	k.done = append(k.done, fmt.Sprintf(format, args...))
 }
 
-// stop stops a process for a moment.
+// stop stops a process for a moment, if it still runs.
 func (k *farKilling) stop(pid int) {
-	if syscall.Kill(pid, syscall.SIGSTOP) != nil {
+	k.t.Helper()
+	process, err := os.FindProcess(pid)
+	check(k.t, err)
+	if process.Signal(syscall.SIGSTOP) != nil {
 		return
 	}
 	d := time.Duration(k.rng.IntN(400)) * time.Millisecond
@@ -140,7 +144,7 @@ func (k *farKilling) stop(pid int) {
 	}
 	k.heals.Go(func() {
 		<-time.After(d)
-		_ = syscall.Kill(pid, syscall.SIGCONT)
+		_ = process.Signal(syscall.SIGCONT) // it may have been killed meanwhile
 	})
 }
 

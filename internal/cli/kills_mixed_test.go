@@ -163,21 +163,20 @@ func (m *mixing) strike() {
 			spin(d)
 		}
 	}
-	signal := func(pe int, s syscall.Signal) { _ = syscall.Kill(m.pids[pe], s) } // the process may have ended
 	pause()
 	for _, pe := range m.held {
-		signal(pe, syscall.SIGSTOP)
+		m.signal(pe, syscall.SIGSTOP)
 	}
 	together := m.rng.IntN(2) == 0
 	for _, pe := range m.victims {
 		if !together {
 			pause()
 		}
-		signal(pe, syscall.SIGKILL)
+		m.signal(pe, syscall.SIGKILL)
 	}
 	pause()
 	for _, pe := range m.held {
-		signal(pe, syscall.SIGCONT)
+		m.signal(pe, syscall.SIGCONT)
 	}
 	slices.Sort(m.victims)
 }

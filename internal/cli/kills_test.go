@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -233,6 +232,16 @@ type killing struct {
 	family string
 	n      int
 	pids   map[int]int // by PE
+	// A process keeps its handle when its number has gone to another one, so no signal reaches a stranger.
+	processes map[int]*os.Process // by PE
+}
+
+// signal sends a signal to a PE. The PE may have ended, with status 0 too.
+func (k *killing) signal(pe int, s os.Signal) {
+	k.t.Helper()
+	if err := k.processes[pe].Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		k.t.Errorf("signal %v to PE %d: %v", s, pe, err)
+	}
 }
 
 func (k *killing) run() {
@@ -259,7 +268,7 @@ func (k *killing) kill(j *job) (victims []int, over <-chan struct{}) {
 	spin(time.Duration(k.rng.IntN(3000)) * time.Microsecond)
 	victims = k.rng.Perm(k.n)[:1+k.rng.IntN(k.n-1)]
 	for _, pe := range victims {
-		_ = syscall.Kill(k.pids[pe], syscall.SIGKILL) // the PE may have ended with status 0
+		k.signal(pe, os.Kill)
 		spin(time.Duration(k.rng.IntN(500)) * time.Microsecond)
 	}
 	over = j.rest()
@@ -282,7 +291,7 @@ func (k *killing) death(pe int) string {
 
 // await reads the PEs' output until all have begun and some are ready.
 func (k *killing) await(j *job, ready int) {
-	k.pids = map[int]int{}
+	k.pids, k.processes = map[int]int{}, map[int]*os.Process{}
 	for len(k.pids) < k.n || ready > 0 {
 		line, err := j.out.ReadString('\n')
 		j.stdout.WriteString(line)
@@ -293,7 +302,9 @@ func (k *killing) await(j *job, ready int) {
 		}
 		var pe, pid int
 		if n, _ := fmt.Sscanf(line, "began %d %d", &pe, &pid); n == 2 {
-			k.pids[pe] = pid
+			process, err := os.FindProcess(pid)
+			check(k.t, err)
+			k.pids[pe], k.processes[pe] = pid, process
 		}
 		if strings.HasPrefix(line, "ready ") {
 			ready--
