@@ -176,7 +176,8 @@
 //     types of one size from each other.
 //   - A team whose PEs are on several nodes finds ErrMismatch for data of any size, for Sync and for Barrier. For operators it
 //     does in a ReduceValue, and in a Reduce of up to 1 KiB, if one of them is a predefined one. All members get it, dst is
-//     as before, and the team goes on.
+//     as before, and the team goes on. It does not find members of which some are in a Team.Agree, Validate, Shrink or split,
+//     and others in something else: these wait for each other, until the team's With ends.
 //   - ReduceValue and BroadcastValue behave as Reduce and Broadcast, and return zeros with an error.
 //   - With GOSHMEM_CHECK=collectives, all members get ErrMismatch in every case, dst is as before, and the team goes
 //     on.

@@ -274,6 +274,35 @@ func TestFarMismatch(t *testing.T) {
 	})
 }
 
+// Members that call something else than the others' Destroy get ErrMismatch, as all do, and the team goes on.
+func TestFarDestroyMismatch(t *testing.T) {
+	f := newFarJob(t, 2, 1, 2)
+	f.each(t, func(w *World) error {
+		for odd := range w.NPEs() {
+			team, err := w.Team().SplitStrided(0, 1, w.NPEs(), nil)
+			if err != nil {
+				return err
+			}
+			for _, destroys := range []bool{true, false} {
+				call := team.Sync
+				if (w.MyPE() == odd) == destroys {
+					call = team.Destroy
+				}
+				if err := call(); !errors.Is(err, ErrMismatch) {
+					return fmt.Errorf("PE %d calls something else: %w, want ErrMismatch", odd, err)
+				}
+				if err := team.Sync(); err != nil {
+					return fmt.Errorf("after a mismatch: %w", err)
+				}
+			}
+			if err := team.Destroy(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
 // A PE whose arguments are bad meets the others in an allocation: they get an error, and do not wait for it. So it is
 // under GOSHMEM_CHECK, too, which compares nothing on a team that spans nodes.
 func TestFarRefusal(t *testing.T) {

@@ -201,7 +201,8 @@ func PeerIn[T any](t *Team, x Sym[T], pe int) ([]T, bool) {
 // or ErrMismatch alone. On a nil Team, as a split returns on PEs outside the new team, Destroy does nothing.
 //
 //   - Errors: ErrArgument for a team that Init made, and while another collective of the team is under way in this
-//     PE; ErrDestroyed; ErrUnwinding as World.Finalize; ErrMismatch if PEs compare what they call; those of Sync.
+//     PE; ErrDestroyed; ErrUnwinding as World.Finalize; ErrMismatch if PEs compare what they call,
+//     and on several nodes; those of Sync.
 //   - Collective: over the team.
 //   - Source: shmem_team_destroy.
 func (t *Team) Destroy() error {
@@ -228,7 +229,7 @@ func (t *Team) Destroy() error {
 		}
 	}
 	err := t.dissolve()
-	if !errors.Is(err, coll.ErrConcurrent) {
+	if _, differs := errors.AsType[*spanning.DifferError](err); !differs && !errors.Is(err, coll.ErrConcurrent) {
 		t.release()
 	}
 	if err = t.publicError(op, err); err == nil {

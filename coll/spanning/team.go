@@ -287,11 +287,15 @@ func (t *Team) Leave() {
 }
 
 // Dissolve is the last collective of a team that Split made: it meets the others and releases the team, however that
-// ends. A team that another collective is under way on stays as it is.
+// ends. A team that another collective is under way on stays as it is, and so does one whose members call something else: all of
+// them get the same *DifferError.
 func (t *Team) Dissolve(ctx context.Context, w coll.Words) error {
-	_, err := t.step(ctx, span.Record{First: w}, nil)
-	if errors.Is(err, coll.ErrConcurrent) {
+	d, err := t.step(ctx, span.Record{First: w}, nil)
+	switch {
+	case errors.Is(err, coll.ErrConcurrent):
 		return err
+	case err == nil && d.Differs >= 0:
+		return &DifferError{First: int(d.Member), Differs: int(d.Differs)}
 	}
 	if err == nil {
 		atomic.StoreUint32(&t.p.Words.Parts[t.id].Ended, 1) // before another team has the words
