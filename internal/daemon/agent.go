@@ -44,8 +44,9 @@ const agentWithin = 30 * time.Second
 // fetched the agent's descriptors, the end of the agent is that of the node: the step kills its PEs, because other nodes
 // could not reach them any more, and they could not reach other nodes. No job begins here afterwards.
 //
-// Programs of MPI never fetch them. For them the step goes on without an agent if it does not start, or ends. PEs that
-// attach later hear why there is none.
+// Programs of MPI never fetch them. For them the step goes on without an agent if it does not start, or ends. If it has
+// ended, other nodes may count on it: they were told where it is. So the node ends when the agent is missed, that is when a PE
+// asks for it, or fails. If it has not started, no node uses its own, and PEs that attach hear why there is none.
 type nodeAgent struct {
 	command  *AgentCommand   // nil: there is no agent
 	ending   func(err error) // as Hooks.AgentEnded
@@ -66,6 +67,10 @@ type nodeAgent struct {
 	runs  bool       // the agent has said that it serves, and has not ended
 	lent  bool       // a PE has its descriptors
 	lack  error      // why there is no agent; nil: there is one, or the job has one node
+	// unused is how an agent has ended that no PE has used; nil: it has not. A PE has missed it if missed is set.
+	unused  error
+	missed  bool
+	lastAct sync.Once // endNode
 
 	queue     sync.Mutex               // held for no call that waits: callers may hold the lock of the table
 	deaths    []wire.AgentDrop         // of which the agent is still to be told
@@ -454,11 +459,36 @@ func (a *nodeAgent) follow() {
 	close(a.ended)
 	switch {
 	case a.closing.Load() || !ran: // start says why it has not, and retire why it does no longer
-		return
-	case !lent:
+	case lent:
+		a.endNode(err)
+	default:
 		a.logger.Warn().Err(err).Msg("no PE has used it yet, and none can any more")
-		return
+		a.state.Lock()
+		a.unused = err
+		missed := a.missed
+		a.state.Unlock()
+		if missed {
+			a.endNode(err)
+		}
 	}
+}
+
+// miss notes that a PE of the first job would need the agent. If that has ended, the node has ended when miss returns. The caller holds
+// no lock.
+func (a *nodeAgent) miss() {
+	a.state.Lock()
+	a.missed = true
+	err := a.unused
+	a.state.Unlock()
+	if err != nil && !a.closing.Load() {
+		a.endNode(err)
+	}
+}
+
+// endNode ends the PEs of the node, because the agent has ended with err.
+func (a *nodeAgent) endNode(err error) { a.lastAct.Do(func() { a.endNodeOnce(err) }) }
+
+func (a *nodeAgent) endNodeOnce(err error) {
 	if a.ending != nil {
 		a.ending(err)
 	}

@@ -254,6 +254,7 @@ func (a *attachService) lendAgent(j *localJob) (fds []int, lack string) {
 	}
 	fds, err := a.agent.lend()
 	if err != nil {
+		a.agent.miss()
 		return nil, err.Error()
 	}
 	return fds, ""

@@ -41,7 +41,9 @@ type failures struct {
 	endsFirst bool // as Config.EndsFirst, in a job of one node
 	hold      newsHold
 
-	due []publication // under the lock of the table: what waits for the agent
+	// Both are under the lock of the table.
+	due    []publication // what waits for the agent
+	failed bool          // a PE of the first job has failed, which is still to be told the agent's keeper
 
 	yielding sync.Mutex   // held by the one caller that yields; others do not wait for it
 	yielder  wait.Yielder // under yielding
@@ -191,6 +193,7 @@ func (f *failures) carryOut(p *localPE, d death, o life.Outcome) (rung bool) {
 	if p.job.isOver() {
 		return false
 	}
+	f.failed = f.failed || p.job.number == 0
 	x := publication{of: p, cause: causeOf(d.end), at: d.at, answered: f.agent.noteDeath(p.job, p.id.PE)}
 	by := p.wantedBy(d.end)
 	switch {
@@ -228,6 +231,13 @@ func (f *failures) makeKnown(rung bool) {
 		}
 	}
 	f.events.deliver()
+	f.table.mu.Lock()
+	failed := f.failed
+	f.failed = false
+	f.table.mu.Unlock()
+	if failed {
+		f.agent.miss()
+	}
 }
 
 // hasFailed says whether a PE's failure is known to everybody.
