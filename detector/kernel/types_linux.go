@@ -75,7 +75,7 @@ type rawType struct {
 	flag  bool   // struct and union: offsets of members include the sizes of bit fields
 	count uint32 // members, values or parameters
 	of    uint32 // size, or the type that this one is about
-	more  []byte // set by find only
+	more  []byte // what follows; set by find only
 }
 
 // following says how many bytes follow the first 12 of a type: fixed ones, and so many for each member.
@@ -120,14 +120,14 @@ func newTypeReader(file io.ReaderAt, wanted map[string]bool) (*typeReader, error
 	return r, nil
 }
 
-// seek has the buffer read from an offset within a region to the region's end.
-func (r *typeReader) seek(in region, offset int64) {
-	r.buf.Reset(io.NewSectionReader(r.file, in.at+offset, in.size-offset))
+// seek has the buffer read a region.
+func (r *typeReader) seek(in region) {
+	r.buf.Reset(io.NewSectionReader(r.file, in.at, in.size))
 }
 
 // findNames finds the wanted names among the strings. Each string ends with a zero byte.
 func (r *typeReader) findNames(in region, wanted map[string]bool) error {
-	r.seek(in, 0)
+	r.seek(in)
 	for at := int64(0); at < in.size; {
 		text, err := r.buf.ReadSlice(0)
 		if err != nil {
@@ -143,7 +143,7 @@ func (r *typeReader) findNames(in region, wanted map[string]bool) error {
 
 // scan reads the heads of all types. It calls visit for those with a wanted name.
 func (r *typeReader) scan(visit func(id typeID, t rawType)) error {
-	r.seek(r.types, 0)
+	r.seek(r.types)
 	for at := int64(0); at < r.types.size; r.last++ {
 		if r.last%sparse == 0 {
 			r.starts = append(r.starts, uint32(at))
@@ -167,12 +167,17 @@ func (r *typeReader) scan(visit func(id typeID, t rawType)) error {
 	return nil
 }
 
-// find reads one type with all that follows it. Only its field more is valid until the next call.
+// find reads one type with all that follows it.
 func (r *typeReader) find(id typeID) (rawType, error) {
 	if id == 0 || id > r.last {
 		return rawType{}, fmt.Errorf("type %d, want 1 to %d", id, r.last)
 	}
-	r.seek(r.types, int64(r.starts[(id-1)/sparse]))
+	group := (id - 1) / sparse
+	begin, end := int64(r.starts[group]), r.types.size
+	if int(group)+1 < len(r.starts) {
+		end = int64(r.starts[group+1])
+	}
+	r.seek(region{r.types.at + begin, end - begin})
 	for skip := (id - 1) % sparse; ; skip-- {
 		head, err := r.buf.Peek(plainType)
 		if err != nil {
