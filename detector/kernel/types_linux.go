@@ -224,11 +224,13 @@ func (r *typeReader) layout(id typeID, depth int) (btf.Type, error) {
 			made = &btf.Array{Index: &btf.Int{Name: "int", Size: 4}, Type: elem, Nelems: binary.LittleEndian.Uint32(t.more[8:])}
 		}
 	case kindStruct:
-		made = &btf.Struct{Name: r.names[t.name], Size: t.of}
-		made.(*btf.Struct).Members, err = r.members(t, depth)
+		s := &btf.Struct{Name: r.names[t.name], Size: t.of}
+		s.Members, err = r.members(t, depth)
+		made = s
 	case kindUnion:
-		made = &btf.Union{Name: r.names[t.name], Size: t.of}
-		made.(*btf.Union).Members, err = r.members(t, depth)
+		u := &btf.Union{Name: r.names[t.name], Size: t.of}
+		u.Members, err = r.members(t, depth)
+		made = u
 	case kindEnum, kindEnum64:
 		made = &btf.Enum{Size: t.of}
 	case kindFloat:
