@@ -152,8 +152,8 @@
 // The library then finds the fields in these types. Open loads the programs itself: the library looks for the
 // number of each tracepoint among all types of the kernel.
 //
-// If any of this fails, Open reads all types and has the library load the programs. So an unusual kernel gets the
-// same tier, and every error is that of the library.
+// If any of this fails, but not for lack of rights, Open reads all types and has the library load the programs. So an
+// unusual kernel gets the same tier, and every error is that of the library.
 //
 // # The object files
 //

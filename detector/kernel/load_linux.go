@@ -44,33 +44,24 @@ type kernelTypes interface {
 }
 
 // openPrograms loads and attaches the programs. It reads the types that they need, and all types if that fails: an
-// unusual kernel may have what the short way does not expect, and the library's errors say what a kernel lacks.
+// unusual kernel may have what the short way does not expect, and the library's errors say what a kernel lacks. A
+// kernel that refuses the programs for lack of rights does so in either way, with the same error.
 func openPrograms(cfg Config) (*programs, error) {
-	if !cfg.whole {
-		p, err := openByNeededTypes(cfg)
-		if err == nil {
-			return p, nil
-		}
-		cfg.Logger.Debug().Err(err).Msg("the types of the kernel are read as a whole")
-	}
 	spec, err := loadWatch()
 	if err != nil {
 		return nil, explainLoad(err)
 	}
+	if !cfg.whole {
+		types, err := findNeededTypes(spec)
+		if err == nil {
+			var p *programs
+			if p, err = openWith(cfg, types, spec); err == nil || errors.Is(err, os.ErrPermission) {
+				return p, err
+			}
+		}
+		cfg.Logger.Debug().Err(err).Msg("the types of the kernel are read as a whole")
+	}
 	return openWith(cfg, &wholeTypes{btf.NewCache()}, spec)
-}
-
-// openByNeededTypes loads and attaches the programs by the types that they need.
-func openByNeededTypes(cfg Config) (*programs, error) {
-	spec, err := loadWatch()
-	if err != nil {
-		return nil, err
-	}
-	types, err := findNeededTypes(spec)
-	if err != nil {
-		return nil, err
-	}
-	return openWith(cfg, types, spec)
 }
 
 // openWith loads and attaches the programs by types of the kernel. Every failure is a *TierError that names what is

@@ -120,13 +120,28 @@ func TestNeededTypes(t *testing.T) {
 	}
 }
 
+// ourTypes returns the programs, and the types that they need of this kernel.
+func ourTypes(t *testing.T) (*ebpf.CollectionSpec, *neededTypes) {
+	t.Helper()
+	spec, err := loadWatch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	types, err := findNeededTypes(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return spec, types
+}
+
 // TestWaysOfTypes: this kernel's programs load by the needed types, without the help of the whole ones, and by the
 // whole ones.
 func TestWaysOfTypes(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.EBPF)
 	for name, cfg := range map[string]Config{"now": {Poll: time.Second}, "old": {early: true, alone: true}} {
 		t.Run(name, func(t *testing.T) {
-			p, err := openByNeededTypes(cfg)
+			spec, types := ourTypes(t)
+			p, err := openWith(cfg, types, spec)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -156,14 +171,7 @@ func TestWaysOfTypes(t *testing.T) {
 // TestRefusedSignals: a kernel that refuses the signal program runs the others.
 func TestRefusedSignals(t *testing.T) {
 	testenv.Need(t, testenv.Root, testenv.EBPF)
-	spec, err := loadWatch()
-	if err != nil {
-		t.Fatal(err)
-	}
-	types, err := findNeededTypes(spec)
-	if err != nil {
-		t.Fatal(err)
-	}
+	spec, types := ourTypes(t)
 	delete(types.ids, pointType+"signal_deliver") // the program cannot be loaded now
 	types.args[pointType+exitPoint] = 1           // as before Linux 6.16
 	p, err := openWith(Config{Poll: time.Second}, types, spec)
