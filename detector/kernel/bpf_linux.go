@@ -8,12 +8,8 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"time"
 
 	"github.com/cilium/ebpf"
-	"github.com/cilium/ebpf/asm"
-	"github.com/cilium/ebpf/btf"
-	"github.com/cilium/ebpf/features"
 	"github.com/cilium/ebpf/link"
 	"github.com/cilium/ebpf/ringbuf"
 
@@ -34,28 +30,19 @@ type programs struct {
 }
 
 // openBPF loads and attaches the programs. Every failure is a *TierError that names what is missing.
-func openBPF(w *Watch) (_ source, err error) {
+func openBPF(w *Watch) (source, error) {
 	if err := needPIDFD(BPF); err != nil {
 		return nil, err
 	}
 	if err := needRights(); err != nil {
 		return nil, err
 	}
-	types := btf.NewCache() // reading the kernel's types is most of the cost of Open
-	names, err := neededPrograms(w.cfg, types)
+	p, err := openPrograms(w.cfg)
 	if err != nil {
 		return nil, err
 	}
-	p := &programs{}
-	defer func() {
-		if err != nil {
-			_ = p.close() // the first error says more
-		}
-	}()
-	if err := p.load(names, types); err != nil {
-		return nil, explainLoad(err)
-	}
 	if err := w.poll.Watch(p.maps.Events.FD(), idSource, !closeOnce); err != nil {
+		_ = p.close() // the first error says more
 		return nil, &TierError{BPF, "a ring buffer that can be polled", err}
 	}
 	return p, nil
@@ -63,7 +50,7 @@ func openBPF(w *Watch) (_ source, err error) {
 
 // neededPrograms returns the names of the programs that this kernel and configuration need: the exit
 // program, the signal program where exits are seen late, and the iterator for Config.Poll.
-func neededPrograms(cfg Config, types *btf.Cache) (names []string, err error) {
+func neededPrograms(cfg Config, types kernelTypes) (names []string, err error) {
 	exit, err := exitProgram(cfg.alone, types)
 	if err != nil {
 		return nil, err
@@ -71,7 +58,7 @@ func neededPrograms(cfg Config, types *btf.Cache) (names []string, err error) {
 	names = append(names, exit)
 	late := exit == watchProgExitAlone && !cfg.alone
 	known := runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" // the program has their signal numbers
-	if cfg.early || late && known && features.HaveProgramHelper(ebpf.Tracing, asm.FnGetCurrentTaskBtf) == nil {
+	if cfg.early || late && known && types.hasCurrentTask() {
 		names = append(names, watchProgDeliver)
 	}
 	if cfg.Poll > 0 {
@@ -124,87 +111,19 @@ func explainLoad(err error) error {
 // exitProgram chooses the exit program by the arguments of the tracepoint. Linux 6.16 added the second one
 // when it moved the tracepoint ahead of the release of memory. The kernel's BTF has the type, which also
 // covers kernels with backports.
-func exitProgram(alone bool, types *btf.Cache) (string, error) {
-	kernel, err := types.Kernel()
+func exitProgram(alone bool, types kernelTypes) (string, error) {
+	args, err := types.arguments(exitPoint)
 	if err != nil {
-		return "", &TierError{BPF, "BTF of the kernel (CONFIG_DEBUG_INFO_BTF, /sys/kernel/btf/vmlinux)", err}
+		return "", err
 	}
-	const missing = "tracepoint sched_process_exit"
-	var point *btf.Typedef
-	if err := kernel.TypeByName("btf_trace_sched_process_exit", &point); err != nil {
-		return "", &TierError{BPF, missing, err}
-	}
-	pointer, ok := point.Type.(*btf.Pointer)
-	if !ok {
-		return "", &TierError{BPF, missing, fmt.Errorf("its BTF type is %v, want a pointer", point.Type)}
-	}
-	proto, ok := pointer.Target.(*btf.FuncProto)
-	if !ok {
-		return "", &TierError{BPF, missing, fmt.Errorf("its BTF type points to %v, want a function", pointer.Target)}
-	}
-	switch args := len(proto.Params) - 1; { // the first parameter is the kernel's own context
+	switch {
 	case args >= 2 && !alone:
 		return watchProgExitWithGroup, nil
 	case args >= 1:
 		return watchProgExitAlone, nil
 	default:
-		return "", &TierError{BPF, missing + " with its task", fmt.Errorf("the tracepoint has %d arguments, want at least 1", args)}
+		return "", &TierError{BPF, "tracepoint " + exitPoint + " with its task", fmt.Errorf("the tracepoint has %d arguments, want at least 1", args)}
 	}
-}
-
-// load loads the named programs into the kernel and attaches them.
-//
-//   - The other programs of the object are removed from the spec first: the kernel would refuse a program
-//     whose tracepoint or helper it does not have, and with it all of them.
-//   - The pid namespace is a constant of the programs, set before loading: they compare it with that of
-//     each exiting task, because watched numbers are those of this namespace.
-//   - On an error, the caller closes what was loaded and attached so far.
-func (p *programs) load(names []string, types *btf.Cache) error {
-	spec, err := loadWatch()
-	if err != nil {
-		return err
-	}
-	ns, err := pidNamespace()
-	if err != nil {
-		return err
-	}
-	if p.clocks, err = clockOffsets(); err != nil {
-		return err
-	}
-	if err := spec.Variables[watchVarPidNamespace].Set(ns); err != nil {
-		return err
-	}
-	wanted := map[string]*ebpf.ProgramSpec{}
-	for _, name := range names {
-		wanted[name] = spec.Programs[name]
-	}
-	spec.Programs = wanted
-	all, err := ebpf.NewCollectionWithOptions(spec, ebpf.CollectionOptions{Cache: types})
-	if err != nil {
-		return err
-	}
-	defer all.Close() // closes only what was not detached
-	p.maps = watchMaps{Events: all.DetachMap(watchMapEvents), Watched: all.DetachMap(watchMapWatched), Endings: all.DetachMap(watchMapEndings)}
-	for _, name := range names {
-		prog := all.DetachProgram(name)
-		p.progs = append(p.progs, prog)
-		if name == watchProgSampleTask {
-			if p.threads, err = link.AttachIter(link.IterOptions{Program: prog}); err != nil {
-				return err
-			}
-			continue
-		}
-		l, err := link.AttachTracing(link.TracingOptions{Program: prog})
-		if err != nil {
-			return err
-		}
-		p.links = append(p.links, l)
-	}
-	if p.ring, err = ringbuf.NewReader(p.maps.Events); err != nil {
-		return err
-	}
-	p.ring.SetDeadline(time.Unix(1, 0)) // a time in the past: reads never block
-	return nil
 }
 
 // attach enters the process in the kernel's table. The exit program sends records for it from now on.

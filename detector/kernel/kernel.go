@@ -55,6 +55,7 @@ type Config struct {
 
 	early bool // tests: load the signal program although the kernel reports exits early
 	alone bool // tests: load the exit program for kernels whose tracepoint has one argument
+	whole bool // tests: read all types of the kernel, as after a failure to read those that are needed
 }
 
 // Kind is the event that a Report is about.

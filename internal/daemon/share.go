@@ -44,7 +44,7 @@ func (s *Share) spans() bool { return s.hasOthers() || s.isGiven() && s.Grows }
 // hasOthers says whether the job has several nodes.
 func (s *Share) hasOthers() bool { return s.isGiven() && len(s.Hosts) > 1 }
 
-// mostLoading is how many emulated nodes may each load the best watch of processes: that takes some 70 ms of a processor.
+// mostLoading is how many emulated nodes may each load the best watch of processes: that takes some 20 ms of a processor.
 const mostLoading = 2
 
 // crowdsKernel says whether more steps run on this kernel than should each load into it what they can do without.

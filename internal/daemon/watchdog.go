@@ -26,7 +26,7 @@ type Watchdog struct {
 const pollEvery = time.Second
 
 // A better watch replaces the first one some time after the PEs have joined, or when they are unlikely to join. It is
-// late, because eBPF takes some 70 ms of a processor to set up, which a job of a few milliseconds should not pay for.
+// late, because eBPF takes some 20 ms of a processor to set up, which a job of a few milliseconds should not pay for.
 const (
 	calm   = 100 * time.Millisecond // from the joining of the last PE on
 	atLast = time.Second            // from the start on, if PEs do not join
