@@ -198,7 +198,7 @@ func TestLiteralConnectivity(t *testing.T) {
 }
 
 // TestRuntimeGraph: error 9, first half. With distances 2^i - 1, a natural logarithm as their bound and fewer for odd
-// XX
+// members, the old runtime's broadcast takes 8 hops among 1,024 members, not 5, and 14 among 16,384, not 7.
 func TestRuntimeGraph(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
