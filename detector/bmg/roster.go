@@ -1,9 +1,6 @@
 package bmg
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // Roster is what a member knows of the incarnations of all members. It holds only what differs from the beginning, in
 // which all live. A member is dead if its current incarnation, or a later one, is known to be dead.
@@ -40,9 +37,18 @@ func (r *Roster) first(p Node) uint32 {
 	return r.incs[p]
 }
 
-// find returns the index of p's fact.
+// find returns the index of p's fact. Every message asks for its sender, so this is not left to a general search, which
+// takes twice as long.
 func (r *Roster) find(p Node) (int, bool) {
-	return slices.BinarySearchFunc(r.facts, p, func(f fact, p Node) int { return cmp.Compare(f.node, p) })
+	low, high := 0, len(r.facts)
+	for low < high {
+		if middle := int(uint(low+high) / 2); r.facts[middle].node < p {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	return low, low < len(r.facts) && r.facts[low].node == p
 }
 
 // factOf returns p's fact, to be changed.
@@ -75,7 +81,13 @@ func (f *fact) isDead() bool { return f.failed >= f.inc }
 
 // IsCurrent reports whether inc is the current incarnation of p, and alive.
 func (r *Roster) IsCurrent(p Node, inc uint32) bool {
-	return r.Has(p) && r.Incarnation(p) == inc && !r.IsDead(p)
+	if !r.Has(p) {
+		return false
+	}
+	if i, ok := r.find(p); ok {
+		return r.facts[i].inc == inc && !r.facts[i].isDead()
+	}
+	return r.first(p) == inc
 }
 
 // Fail notes that incarnation inc of p is dead. It reports whether p lived before.
