@@ -50,7 +50,7 @@ type EventKind uint8
 
 // The events.
 const (
-	Start      EventKind = 1 + iota // broadcast Msg.Payloads
+	Start      EventKind = 1 + iota // broadcast Msg.Payloads; many are fastest in the order of their IDs
 	Recv                            // Msg has arrived from incarnation Inc of From
 	PeerFailed                      // incarnation Inc of From is dead, by news that did not come as a payload
 	PeerJoined                      // From is now incarnation Inc

@@ -53,11 +53,9 @@ func NewGroup(cfg Config) ([]Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, marks := make([]Machine, cfg.N), make([]mark, cfg.N)
+	all := make([]Machine, cfg.N)
 	for v := range all {
-		all[v] = Machine{
-			group: g, me: Node(v), roster: NewRoster(cfg.N, cfg.Incs), seen: seen{latest: marks[v : v : v+1]},
-		}
+		all[v] = Machine{group: g, me: Node(v), roster: NewRoster(cfg.N, cfg.Incs)}
 	}
 	return all, nil
 }
@@ -143,7 +141,7 @@ func (m *Machine) spread(list []Payload, from Node, out []Action) []Action {
 func (m *Machine) fresh(list []Payload) []Payload {
 	var some []Payload
 	for i := range list {
-		switch isNew := list[i].Key.isValid(m.group.n) && m.seen.add(&list[i].Key); {
+		switch isNew := list[i].Key.isValid(m.group.n) && m.add(&list[i].Key); {
 		case isNew && len(some) == i:
 			some = list[: i+1 : i+1] // shares the list until one is missing
 		case isNew:
@@ -151,6 +149,14 @@ func (m *Machine) fresh(list []Payload) []Payload {
 		}
 	}
 	return some
+}
+
+// add marks a payload. It reports whether the payload is new.
+func (m *Machine) add(k *Key) bool {
+	if k.Kind == KindNode {
+		return m.roster.report(Node(k.ID), k.Inc)
+	}
+	return m.seen.add(k)
 }
 
 // isValid reports whether a payload of a group of n members can have the key.

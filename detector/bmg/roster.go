@@ -15,6 +15,7 @@ type Roster struct {
 type fact struct {
 	node        Node
 	inc, failed uint32 // the current incarnation, and the latest dead one
+	reported    uint32 // the latest incarnation whose death has come as a payload
 }
 
 // NewRoster returns the roster of n members that all live.
@@ -102,6 +103,16 @@ func (r *Roster) Fail(p Node, inc uint32) bool {
 		return false
 	}
 	r.dead++
+	return true
+}
+
+// report notes that a payload says that incarnation inc of p is dead. It reports whether that is new.
+func (r *Roster) report(p Node, inc uint32) bool {
+	f := r.factOf(p)
+	if f.reported >= inc {
+		return false
+	}
+	f.reported = inc
 	return true
 }
 

@@ -5,7 +5,8 @@ import (
 	"slices"
 )
 
-// seen is the set of payloads that a member has had. Both lists are sorted.
+// seen is the set of payloads that a member has had, apart from reports of nodes, which are in its roster. Both lists are
+// sorted.
 type seen struct {
 	latest  []mark
 	streams []stream

@@ -1,6 +1,10 @@
 package detect
 
-import "github.com/goshmem/goshmem/detector/bmg"
+import (
+	"slices"
+
+	"github.com/goshmem/goshmem/detector/bmg"
+)
 
 // relay is the broadcast machine of all members.
 type relay interface {
@@ -102,6 +106,7 @@ func (g *graph) reset() {
 
 func (g *graph) start(v int32, dead, out []int32) []int32 {
 	g.payloads = make([]bmg.Payload, len(dead)) // machines keep the old ones
+	dead = slices.Sorted(slices.Values(dead))
 	for i, p := range dead {
 		g.payloads[i] = bmg.Payload{Key: bmg.Key{Kind: bmg.KindNode, ID: uint64(p), Inc: 1}, Origin: v}
 	}
