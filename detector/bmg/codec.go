@@ -33,7 +33,7 @@ func (m *Msg) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(m.Acks)))
 	for i := range m.Payloads {
 		p := &m.Payloads[i]
-		b = p.Key.append(b)
+		b = p.append(b)
 		b = binary.LittleEndian.AppendUint32(b, uint32(p.Origin))
 		b = binary.LittleEndian.AppendUint32(b, p.Cause)
 		b = binary.LittleEndian.AppendUint64(b, uint64(p.At))
@@ -103,7 +103,7 @@ func (p *Payload) parse(b []byte, n int) ([]byte, error) {
 	size := binary.LittleEndian.Uint32(b[16:])
 	b = b[payloadBytes-keyBytes:]
 	switch {
-	case !p.Key.isValid(Node(n)):
+	case !p.isValid(Node(n)):
 		return nil, fmt.Errorf("%w: %+v among %d members", ErrMessage, p.Key, n)
 	case p.Origin < 0 || int(p.Origin) >= n:
 		return nil, fmt.Errorf("%w: origin %d, want 0 to %d", ErrMessage, p.Origin, n-1)

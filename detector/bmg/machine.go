@@ -141,7 +141,7 @@ func (m *Machine) spread(list []Payload, from Node, out []Action) []Action {
 func (m *Machine) fresh(list []Payload) []Payload {
 	var some []Payload
 	for i := range list {
-		switch isNew := list[i].Key.isValid(m.group.n) && m.add(&list[i].Key); {
+		switch isNew := list[i].isValid(m.group.n) && m.add(&list[i].Key); {
 		case isNew && len(some) == i:
 			some = list[: i+1 : i+1] // shares the list until one is missing
 		case isNew:

@@ -41,7 +41,10 @@ func flood(tb testing.TB, n int) (messages int) {
 	}
 	got := 0
 	queue := all[0].Step(Event{Kind: Start, Msg: Msg{Payloads: []Payload{report(Node(n/2), 1, 0)}}}, nil)
-	senders := make([]Node, len(queue))
+	var senders []Node
+	for range queue {
+		senders = append(senders, 0)
+	}
 	for i := 0; i < len(queue); i++ {
 		a := queue[i]
 		switch a.Kind {
@@ -263,8 +266,12 @@ func TestStrangePayloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, k := range []Key{
-		{Kind: 0, Inc: 1}, {Kind: lastKind + 1, Inc: 1}, {Kind: KindNode, ID: 4, Inc: 1}, {Kind: KindNode, ID: 1},
-		{Kind: KindEvent, Inc: 1}, {Kind: KindPE, Inc: 1, Seq: 1},
+		{Kind: 0, Inc: 1},
+		{Kind: lastKind + 1, Inc: 1},
+		{Kind: KindNode, ID: 4, Inc: 1},
+		{Kind: KindNode, ID: 1},
+		{Kind: KindEvent, Inc: 1},
+		{Kind: KindPE, Inc: 1, Seq: 1},
 	} {
 		if out := m.Step(Event{Kind: Recv, From: 1, Inc: 1, Msg: Msg{Payloads: []Payload{{Key: k}}}}, nil); len(out) > 0 {
 			t.Errorf("%+v makes %v, want nothing", k, out)

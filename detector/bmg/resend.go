@@ -34,7 +34,7 @@ func (m *Machine) settle(from Node, msg *Msg, out []Action) []Action {
 	}
 	var acks []Key
 	for i := range msg.Payloads {
-		if p := &msg.Payloads[i]; p.Key.isValid(m.group.n) && !m.has(from, &p.Key) {
+		if p := &msg.Payloads[i]; p.isValid(m.group.n) && !m.has(from, &p.Key) {
 			acks = append(acks, p.Key)
 		}
 	}

@@ -62,7 +62,7 @@ type Config struct {
 // with n. Multiples of such a distance are spread as evenly as can be.
 func Stride(n int) int {
 	near := int(math.Round(float64(n) * (math.Sqrt(5) - 1) / 2))
-	for d := 0; d < n; d++ {
+	for d := range n {
 		for _, g := range [2]int{near - d, near + d} {
 			if g > 0 && g < n && gcd(g, n) == 1 {
 				return g

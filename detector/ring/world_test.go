@@ -25,7 +25,6 @@ type world struct {
 
 	accused []accusation
 	actions []Action
-	floods  []bmg.Action
 }
 
 // member is a node of the world.
@@ -72,12 +71,17 @@ const (
 
 type occurrences []occurrence
 
-func (q occurrences) Len() int { return len(q) }
-func (q occurrences) Less(i, j int) bool {
-	return q[i].at < q[j].at || q[i].at == q[j].at && q[i].order < q[j].order
+func (q *occurrences) Len() int { return len(*q) }
+
+func (q *occurrences) Less(i, j int) bool {
+	a, b := &(*q)[i], &(*q)[j]
+	return a.at < b.at || a.at == b.at && a.order < b.order
 }
-func (q occurrences) Swap(i, j int) { q[i], q[j] = q[j], q[i] }
-func (q *occurrences) Push(x any)   { *q = append(*q, x.(occurrence)) }
+
+func (q *occurrences) Swap(i, j int) { (*q)[i], (*q)[j] = (*q)[j], (*q)[i] }
+
+func (q *occurrences) Push(x any) { *q = append(*q, x.(occurrence)) }
+
 func (q *occurrences) Pop() any {
 	last := (*q)[len(*q)-1]
 	*q = (*q)[:len(*q)-1]
@@ -144,7 +148,7 @@ func (w *world) happen(o *occurrence) {
 		return
 	}
 	asleep := n.paused > w.now
-	if o.kind == message && o.msg.Kind == Ping && o.msg.Of == o.to && w.kernel && !(asleep && n.frozen) {
+	if o.kind == message && o.msg.Kind == Ping && o.msg.Of == o.to && w.kernel && (!asleep || !n.frozen) {
 		w.send(o.to, o.from, Reply(&o.msg, Status{Inc: n.inc, Tick: n.ticked, DaemonDead: n.ended, Starved: n.starved && asleep}))
 		return
 	}
