@@ -47,7 +47,7 @@ bench-check: ## Measure the promised figures and compare them with their limits
 	go -C bench run ./check
 
 .PHONY: mutants
-mutants: ## Make shmem and coll wrong in many ways; a test must find each
+mutants: ## Make shmem, coll and detector wrong in many ways; a test must find each
 	go run ./internal/house/coverage/mutants
 
 STRESS ?= 10m

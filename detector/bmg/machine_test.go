@@ -51,7 +51,9 @@ func flood(tb testing.TB, n int) (messages int) {
 		case Deliver:
 			got++
 		case Send:
-			messages++
+			if messages++; messages > endless {
+				tb.Fatal("the broadcast does not end")
+			}
 			before := len(queue)
 			queue = all[a.To].Step(Event{Kind: Recv, From: senders[i], Inc: 1, Msg: a.Msg}, queue)
 			for range len(queue) - before {

@@ -8,7 +8,6 @@ type Roster struct {
 	n     Node
 	incs  []uint32 // at the beginning, shared by all; nil: all 1
 	facts []fact   // by member
-	dead  int
 }
 
 // fact is what is known of one member.
@@ -22,13 +21,10 @@ type fact struct {
 func NewRoster(n int, incs []uint32) Roster { return Roster{n: Node(n), incs: incs} }
 
 // Reset returns to the beginning. It keeps the memory.
-func (r *Roster) Reset() { r.facts, r.dead = r.facts[:0], 0 }
+func (r *Roster) Reset() { r.facts = r.facts[:0] }
 
 // Has reports whether p is a member.
 func (r *Roster) Has(p Node) bool { return p >= 0 && p < r.n }
-
-// Dead returns the number of members that are dead.
-func (r *Roster) Dead() int { return r.dead }
 
 // first returns the incarnation with which p has begun.
 func (r *Roster) first(p Node) uint32 {
@@ -99,11 +95,7 @@ func (r *Roster) Fail(p Node, inc uint32) bool {
 	f := r.factOf(p)
 	was := f.isDead()
 	f.failed = max(f.failed, inc)
-	if was || !f.isDead() {
-		return false
-	}
-	r.dead++
-	return true
+	return !was && f.isDead()
 }
 
 // report notes that a payload says that incarnation inc of p is dead. It reports whether that is new.
@@ -122,10 +114,6 @@ func (r *Roster) Join(p Node, inc uint32) bool {
 		return false
 	}
 	f := r.factOf(p)
-	was := f.isDead()
 	f.inc = inc
-	if was && !f.isDead() {
-		r.dead--
-	}
 	return !f.isDead()
 }

@@ -24,6 +24,9 @@ type world struct {
 	delivered func(v Node, p *Payload)
 }
 
+// endless is more messages than any broadcast here takes.
+const endless = 1 << 20
+
 type envelope struct {
 	from, to Node
 	msg      Msg
@@ -92,6 +95,9 @@ func (w *world) step(v Node, ev Event) {
 // run delivers all messages, in any order.
 func (w *world) run() {
 	for len(w.flight) > 0 {
+		if w.messages > endless {
+			w.t.Fatal("the broadcast does not end")
+		}
 		i := w.rng.IntN(len(w.flight))
 		e := w.flight[i]
 		w.flight[i] = w.flight[len(w.flight)-1]

@@ -62,6 +62,9 @@ func TestSingleDeath(t *testing.T) {
 		if len(w.accused) != 1 || took < least || took > most {
 			t.Fatalf("seed %d, %d members: all know after %d us, want %d to %d; %+v", seed, n, took/1000, least/1000, most/1000, w.accused)
 		}
+		if w.accused[0].open {
+			t.Errorf("seed %d, %d members: those before the dead one have answered, and are still suspected", seed, n)
+		}
 	}
 }
 

@@ -48,6 +48,7 @@ type accusation struct {
 	at     int64
 	why    Reason
 	truth  bool
+	open   bool // a suspicion was left
 }
 
 // occurrence is something that happens at a time.
@@ -206,7 +207,8 @@ func (w *world) step(v Node, ev Event) {
 			w.send(v, a.To, a.Msg)
 		case Accuse:
 			of := &w.nodes[a.To]
-			w.accused = append(w.accused, accusation{v, a.To, w.now, a.Reason, of.dead || of.ended || of.inc > a.Inc})
+			truth := of.dead || of.ended || of.inc > a.Inc
+			w.accused = append(w.accused, accusation{v, a.To, w.now, a.Reason, truth, n.ring.Suspects()})
 			reports = append(reports, bmg.Payload{Key: bmg.Key{Kind: bmg.KindNode, ID: uint64(a.To), Inc: a.Inc}, Origin: v})
 		}
 	}
