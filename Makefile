@@ -7,7 +7,7 @@ BIN := $(CURDIR)/.bin
 # the arguments, and there are stress tests.
 RACE_IN := ./internal/... ./detector/... ./pmix/... ./symheap/... ./rma/... ./transport/... ./coll/... ./shmem/... ./mpi/... ./interop/... ./sim/...
 SERIAL := internal/(house/.*|agent/(express|record|teams)|control/session|courier|daemon/pulse|envvar(/gen)?|netif|plan|version|wire)
-SERIAL := ($(SERIAL)|pmix/(codec|kvs)|symheap(/alloc|/layout)?|transport/(faulty|sim)|mpi/match)
+SERIAL := ($(SERIAL)|pmix/(codec|kvs)|symheap(/alloc|/layout)?|transport/(faulty|sim)|mpi/match|detector/(bmg|ring))
 RACE = $(shell go list $(RACE_IN) | grep -vE '/$(SERIAL)$$')
 
 FUZZ_COUNT ?= 200000
