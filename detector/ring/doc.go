@@ -63,7 +63,7 @@
 // Verify, rounded up. Of those probed, only the dead ones next to the observer are accused, up to the first that answers:
 // the others have an observer that lives.
 //
-// # Why at most one member is wrongly accused at a time
+// # Why a wrong accusation does not spread
 //
 // The accused that lives ends itself when it gets the report (detector/bmg, [bmg.Fenced]), or when its lease ends. Its
 // observer goes on with the next member, which does not notice: it answers whoever asks. In the literal algorithm a

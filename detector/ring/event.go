@@ -49,7 +49,7 @@ type EventKind uint8
 
 // The events.
 const (
-	Start      EventKind = 1 + iota // the machine begins to watch
+	Start      EventKind = 1 + iota // the machine begins to watch: all members answer pings from now on
 	Tick                            // it is Now; at the latest when the machine's Due says
 	Recv                            // Msg has arrived from From
 	Suspect                         // a connection to incarnation Inc of From has ended

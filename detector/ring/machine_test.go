@@ -224,6 +224,29 @@ func TestSuspectIsNoVerdict(t *testing.T) {
 	}
 }
 
+// TestTwoConnectionsEnd: the target and a member before it are dead, and one between them lives. Its answer ends the
+// verification of the window, and not that of the other member whose connection has ended.
+func TestTwoConnectionsEnd(t *testing.T) {
+	t.Parallel()
+	for _, targetFirst := range []bool{false, true} {
+		w := newWorld(t, 16, Kernel, 1, 1)
+		w.run(second)
+		dead := []Node{15, 13}
+		w.kill(dead...)
+		if !targetFirst {
+			slices.Reverse(dead)
+		}
+		at := w.now
+		for _, p := range dead {
+			w.step(0, Event{Kind: Suspect, From: p, Inc: 1})
+		}
+		w.run(w.timing.Verify + millisecond)
+		if took := w.lastToKnow(dead...) - at; took > w.timing.Verify+millisecond || len(w.wrong()) > 0 {
+			t.Errorf("target first %v: all know after %d us, %+v", targetFirst, took/1000, w.accused)
+		}
+	}
+}
+
 // TestDaemonEnds: a kernel that answers proves the end of its daemon, at the next ping or at once after the end of a
 // connection.
 func TestDaemonEnds(t *testing.T) {

@@ -9,6 +9,7 @@ type probe struct {
 	round    int64
 	end      int64 // when the suspect is accused
 	mending  bool  // the suspect is verified because those after it in the ring are suspects
+	news     bool  // the suspect is verified whatever those after it do, because a connection to it has ended
 	answered bool  // of mending: it lives, and waits for those after it to be judged
 	excused  bool  // end has been moved because this member was late
 }
@@ -38,9 +39,7 @@ func (m *Machine) forget(p Node) {
 // suspect opens a suspicion. If it is of the target, those before the target are verified with it.
 func (m *Machine) suspect(now int64, p Node, out []Action) []Action {
 	if p != m.target {
-		if m.find(p) == nil {
-			m.open(now, p, false)
-		}
+		m.openNews(now, p)
 		return m.probe(now, out)
 	}
 	if m.mending {
@@ -48,6 +47,16 @@ func (m *Machine) suspect(now int64, p Node, out []Action) []Action {
 	}
 	m.mending, m.window = true, m.shared.timing.Window
 	return m.verify(now, out)
+}
+
+// openNews opens a suspicion because a connection has ended, unless one is open.
+func (m *Machine) openNews(now int64, p Node) {
+	if q := m.find(p); q == nil {
+		m.open(now, p, false)
+	} else if q.answered { // before the connection ended
+		*q = probe{node: p, round: now, end: now + m.shared.timing.Verify, mending: q.mending}
+	}
+	m.find(p).news = true
 }
 
 // open adds a suspicion whose first round is due.
@@ -116,7 +125,7 @@ func (m *Machine) ask(now int64, p Node, out []Action) []Action {
 }
 
 // clear ends the suspicion of p, which lives. Those before p in the ring have an observer then, and are verified no
-// longer; those between p and this member are.
+// longer unless there is news of them; those between p and this member are.
 func (m *Machine) clear(p Node) {
 	q := m.find(p)
 	if q == nil {
@@ -125,6 +134,11 @@ func (m *Machine) clear(p Node) {
 	mended := q.mending
 	q.answered = true
 	far := m.shared.distance(m.me, p)
+	for i := range m.probes {
+		if o := &m.probes[i]; mended && o.news && !o.answered && m.shared.distance(m.me, o.node) > far {
+			o.mending = false
+		}
+	}
 	m.probes = slices.DeleteFunc(m.probes, func(o probe) bool {
 		switch {
 		case o.node == p:

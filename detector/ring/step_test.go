@@ -158,6 +158,27 @@ func TestSuspicions(t *testing.T) {
 	}
 }
 
+// TestAnswerBeforeTheEnd: a member of the window that has answered is verified anew if a connection to it ends then.
+func TestAnswerBeforeTheEnd(t *testing.T) {
+	t.Parallel()
+	m := newMachine0(t, 8, Kernel)
+	now := until(t, m)
+	answer(m, now+millisecond, now, 6)
+	end := m.probes[0].end
+	m.Step(Event{Kind: Suspect, Now: now + 2*millisecond, From: 6, Inc: 1}, nil)
+	var accused []Node
+	for m.Due() <= end+5*millisecond {
+		for _, a := range m.Step(Event{Kind: Tick, Now: m.Due()}, nil) {
+			if a.Kind == Accuse {
+				accused = append(accused, a.To)
+			}
+		}
+	}
+	if !slices.Equal(accused, []Node{7, 6}) || m.Target() != 5 {
+		t.Errorf("accused %v, target %d, want 7 and 6 accused and 5 watched", accused, m.Target())
+	}
+}
+
 // TestAccusesOnce: an accused member is dead for its observer at once, whether or not anybody reports it.
 func TestAccusesOnce(t *testing.T) {
 	t.Parallel()

@@ -72,7 +72,7 @@ var detectMutants = []mutant{
 	{"detector/ring/machine.go", "if ev.From != m.me && m.roster.IsCurrent(ev.From, ev.Inc) {", "if ev.From != m.me && !m.roster.IsDead(ev.From) {", "a connection of an earlier incarnation makes its successor suspect", "detector/ring TestSuspicions"},
 
 	// ring/mend.go
-	{"detector/ring/mend.go", "\tif p != m.target {\n\t\tif m.find(p) == nil {\n", "\tif p != m.target {\n\t\tif true {\n", "a suspicion is opened twice", "detector/ring TestSuspicions"},
+	{"detector/ring/mend.go", "if q := m.find(p); q == nil {", "if q := m.find(p); true {", "a suspicion is opened twice", "detector/ring TestSuspicions"},
 	{"detector/ring/mend.go", "for left := m.window; left > 0", "for left := 1; left > 0", "dead members in a row are verified one by one", "detector/ring TestLiteralMending"},
 	{"detector/ring/mend.go", "m.window = min(2*m.window, int(m.shared.n))", "m.window = min(m.window, int(m.shared.n))", "the window does not grow", "detector/ring TestRuns"},
 	{"detector/ring/mend.go", "\t\tif now >= p.end {\n\t\t\tout, accused = m.accuse(p.node, Silent, out), true\n\t\t\tcontinue\n\t\t}\n", "\t\tif now >= p.end {\n\t\t\treturn m.accuseNow(now, p.node, Silent, out)\n\t\t}\n", "members of a window are accused one by one", "sim/detect TestMending"},
@@ -83,6 +83,8 @@ var detectMutants = []mutant{
 	{"detector/ring/mend.go", "\tq.answered = true\n", "", "an answer does not end a suspicion in a window", "detector/ring TestReporterDies"},
 	{"detector/ring/mend.go", "return m.shared.distance(m.me, o.node) > far", "return m.shared.distance(m.me, o.node) < far", "the wrong part of a window is dropped", "detector/ring TestLiteralMending"},
 	{"detector/ring/mend.go", "return m.shared.distance(m.me, o.node) > far", "return m.shared.distance(m.me, o.node) > far+1<<40", "members that others watch are accused, too", "detector/ring TestSuspectIsNoVerdict"},
+	{"detector/ring/mend.go", "} else if q.answered {", "} else if false {", "an answer from before its connection ended clears a member", "detector/ring TestAnswerBeforeTheEnd"},
+	{"detector/ring/mend.go", "\t\t\to.mending = false\n", "", "a window that ends takes a member with it whose connection has ended", "detector/ring TestTwoConnectionsEnd"},
 	{"detector/ring/mend.go", "\t\t\treturn !mended || p == m.target\n", "\t\t\treturn true\n", "a living member of a window is forgotten and verified again", "detector/ring TestSingleDeath"},
 	{"detector/ring/mend.go", "\t\tm.target, m.next, m.deadline, m.mending = None, Never, Never, false", "\t\tm.target, m.deadline, m.mending = None, Never, false", "the last survivor pings no one", "detector/ring TestAlone"},
 	{"detector/ring/mend.go", "\t\tm.deadline, m.answered = now+m.shared.timing.Margin, false\n\t\tout = m.sendPing(now, first, out)\n", "", "a member whose observer is gone waits for the next period", "detector/ring TestAlone"},
