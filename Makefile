@@ -7,7 +7,7 @@ BIN := $(CURDIR)/.bin
 # the arguments, and there are stress tests.
 RACE_IN := ./internal/... ./detector/... ./pmix/... ./symheap/... ./rma/... ./transport/... ./coll/... ./shmem/... ./mpi/... ./interop/... ./sim/...
 SERIAL := internal/(house/.*|agent/(express|record|teams)|control/session|courier|daemon/pulse|envvar(/gen)?|netif|plan|version|wire)
-SERIAL := ($(SERIAL)|pmix/(codec|kvs)|symheap(/alloc|/layout)?|transport/(faulty|sim)|mpi/match)
+SERIAL := ($(SERIAL)|pmix/(codec|kvs)|symheap(/alloc|/layout)?|transport/(faulty|sim)|mpi/match|detector/(bmg|ring))
 RACE = $(shell go list $(RACE_IN) | grep -vE '/$(SERIAL)$$')
 
 FUZZ_COUNT ?= 200000
@@ -47,7 +47,7 @@ bench-check: ## Measure the promised figures and compare them with their limits
 	go -C bench run ./check
 
 .PHONY: mutants
-mutants: ## Make shmem and coll wrong in many ways; a test must find each
+mutants: ## Make shmem, coll and detector wrong in many ways; a test must find each
 	go run ./internal/house/coverage/mutants
 
 STRESS ?= 10m

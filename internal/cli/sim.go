@@ -27,14 +27,14 @@ func newSim() *cobra.Command {
 		Long:  simHelp,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return usagef("oshrun sim --help", "sim: %q, want the name of a simulation: ftco, agree, explore or figures", args[0])
+				return usagef("oshrun sim --help", "sim: %q, want the name of a simulation: ftco, agree, detect, explore or figures", args[0])
 			}
 			return nil
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newSimFTCO(), newSimAgree(), newSimExplore(), newSimFigures())
+	cmd.AddCommand(newSimFTCO(), newSimAgree(), newSimDetect(), newSimExplore(), newSimFigures())
 	return cmd
 }
 
