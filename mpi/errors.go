@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/coll/spanning"
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/job"
 )
@@ -182,6 +183,9 @@ func (g *group) fail(op string, err error) error {
 	}
 	if other, ok := errors.AsType[*coll.OtherError](err); ok {
 		return usage(op, ErrMismatch, "rank %d called another collective, or with another root, size or element type, want the same call on all ranks", other.Member)
+	}
+	if both, ok := errors.AsType[*spanning.DifferError](err); ok {
+		return usage(op, ErrMismatch, "rank %d called another collective, or with another root, length or element type, than rank %d, want the same call on all ranks", both.Differs, both.First)
 	}
 	if other, ok := errors.AsType[*coll.MembersError](err); ok {
 		return usage(op, ErrMismatch, "rank %d: %v", other.Member, err)

@@ -128,7 +128,9 @@ func (a *Agent) settle(arm bool) {
 		a.armed = true
 		atomic.OrUint32(&a.cfg.Page.Bell.Sleeping, layout.BellAsleep)
 	}
-	if a.cfg.Expedited && len(a.settling) > 0 { // for the States: PEs store Tail by a locked instruction
+	// For the States, and for what PEs have read of full inboxes. PEs store Tail by a locked instruction.
+	waits := arm && a.inboxes.full > 0
+	if a.cfg.Expedited && (len(a.settling) > 0 || waits) {
 		_ = xunix.Membarrier() // it has worked before, and cannot fail then
 	}
 	some := false
@@ -146,6 +148,10 @@ func (a *Agent) settle(arm bool) {
 	a.settling = a.settling[:0]
 	if !arm {
 		return
+	}
+	if waits && a.inboxes.refill() {
+		a.memory.ring()
+		some = true
 	}
 	for i := range a.sources {
 		s := &a.sources[i]

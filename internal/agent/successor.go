@@ -40,6 +40,7 @@ func (a *Agent) StartPE(local layout.Local, incarnation uint32) (started bool, e
 	s.wire.Reset()
 	*s = source{wire: s.wire, incarnation: incarnation}
 	a.memory.dead[local] = false
+	a.inboxes.begin(local)
 	a.sender.StartPE(local, incarnation)
 	return true, nil
 }

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 
@@ -96,6 +97,14 @@ func (j *Job) Host(pe layout.PE) string {
 	v, _ := j.client.JobInfo(codec.Rank(pe), codec.KeyHostname)
 	name, _ := v.Str()
 	return name
+}
+
+// RequireAgent returns an error if the job has several nodes, and this one has no agent.
+func (j *Job) RequireAgent() error {
+	if j.Place.Nodes == 1 || j.Far != nil && j.Home != nil && j.Map.Wire(j.Local) != nil {
+		return nil
+	}
+	return fmt.Errorf("the job has %d nodes, and this node has no agent: %s: an agent carries operations and messages to PEs on other nodes, want one on each node, or all PEs on one", j.Place.Nodes, cmp.Or(j.NoAgent, "oshrun has started none"))
 }
 
 // consumers returns how many processes share the processors of this node: the near PEs, and the agent.
