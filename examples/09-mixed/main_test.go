@@ -28,7 +28,7 @@ func TestMixedSurvives(t *testing.T) { exampletest.Survive(t, expected) }
 
 // Any PE or node may be lost at any moment, by its agent, its daemon, or all of its processes.
 func TestMixedSurvivesNode(t *testing.T) {
-	const npes, steps = 6, 3000
+	const npes, steps = 6, 2000
 	for _, place := range []string{"slot", "node"} {
 		for _, victim := range []exampletest.Victim{exampletest.Agent, exampletest.OnePE, exampletest.Daemon, exampletest.AllOfOne} {
 			for _, pe := range []int{0, 3} {

@@ -65,6 +65,10 @@ func (l *Loss) kill(t *testing.T, oshrun int, example string) {
 	look := time.NewTicker(time.Millisecond)
 	defer look.Stop()
 	for ; t.Context().Err() == nil; <-look.C {
+		if ticksOf(oshrun) < 0 {
+			t.Errorf("the job has ended before a PE had computed for %d ms", 10*wellUnderWay)
+			return
+		}
 		for _, daemon := range below(oshrun) {
 			if victims := l.victims(daemon, example); victims != nil {
 				for _, pid := range victims {
@@ -152,15 +156,19 @@ func rankOf(pid int) int {
 	return -1
 }
 
-// ticksOf returns the time that a process has computed.
+// ticksOf returns the processor time of a process; -1: it has ended.
 func ticksOf(pid int) int {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, rest, _ := strings.Cut(string(text), ") ")
 	fields := strings.Fields(rest)
-	const utime = 11 // behind the name
-	if len(fields) <= utime {
-		return 0
+	const state, utime, stime = 0, 11, 12 // behind the name
+	if len(fields) <= stime || fields[state] == "Z" {
+		return -1
 	}
-	n, _ := strconv.Atoi(fields[utime])
-	return n
+	user, err1 := strconv.Atoi(fields[utime])
+	system, err2 := strconv.Atoi(fields[stime])
+	if err1 != nil || err2 != nil {
+		return -1
+	}
+	return user + system
 }
