@@ -2,12 +2,18 @@ package job
 
 import (
 	"cmp"
+	"context"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"time"
+	"unsafe"
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/far"
+	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/symheap"
@@ -97,6 +103,38 @@ func (j *Job) Host(pe layout.PE) string {
 	v, _ := j.client.JobInfo(codec.Rank(pe), codec.KeyHostname)
 	name, _ := v.Str()
 	return name
+}
+
+// NameNode names the node of a PE by its index, and by its host if that is known.
+func (j *Job) NameNode(pe layout.PE) string {
+	node, _ := j.Home(pe)
+	if host := j.Host(pe); host != "" {
+		return fmt.Sprintf("node %d (%s)", node, host)
+	}
+	return fmt.Sprintf("node %d", node)
+}
+
+// newsPatience bounds the wait for a death to be on the failure page of this node.
+const newsPatience = time.Second
+
+// AwaitNews waits until the failure page tells of the deaths of some PEs, so that their causes are known. Another node
+// may have told this PE of a death before.
+func (j *Job) AwaitNews(pes []layout.PE) {
+	if j.Far == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), newsPatience)
+	defer cancel()
+	var never uint64
+	for {
+		c := wait.Cond{Addr: unsafe.Pointer(&never), Val: 1, Width: 8, Seen: j.Failures.Epoch()}
+		if !slices.ContainsFunc(pes, func(pe layout.PE) bool { return !j.IsDead(pe) }) {
+			return
+		}
+		if _, err := j.Waiter.Wait(&c, ctx); !errors.Is(err, wait.ErrFailure) {
+			return
+		}
+	}
 }
 
 // RequireAgent returns an error if the job has several nodes, and this one has no agent.

@@ -387,9 +387,10 @@ func (r *Receiver) DropPE(node int, local layout.Local, incarnation uint32) {
 		if !st.dropped || incarnation > st.floor {
 			st.dropped, st.floor = true, incarnation
 		}
+		st.held, st.remind = st.held && st.incarnation > st.floor, false
 		if st.known && st.incarnation <= st.floor {
 			// The counts stay: the sender, which may not know of the death yet, compares them with its own.
-			st.answers, st.told, st.held, st.remind = ring{}, st.executed, false, false
+			st.answers, st.told = ring{}, st.executed
 		}
 	}
 }
