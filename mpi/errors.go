@@ -188,6 +188,12 @@ func (g *group) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if g.upper != nil && (errors.Is(err, errDeathKnown) || errors.Is(err, coll.ErrBroken)) {
+		if dead := g.deadRanks(); dead != nil {
+			g.e.job.Noticed()
+			return g.deadError(op, dead...)
+		}
+	}
 	if dead, ok := errors.AsType[*coll.DeadError](err); ok {
 		g.e.job.Noticed()
 		if g.upper != nil { // another node may have told this one of the death before its failure page does

@@ -25,7 +25,6 @@ var oneNode = map[string]string{
 	"TestSharesOfWindow":          needsMemory,
 	"TestPairRefused":             needsMemory,
 	"TestFinalizedAfterDeath":     needsLanes,
-	"TestMessageBeforeFinalize":   needsLanes,
 	"TestCheckDifferences":        needsChecks,
 	"TestSymmetricOutlivesSender": needsSegment,
 }

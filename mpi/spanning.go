@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/coll"
@@ -30,12 +31,65 @@ const (
 // callBits is the number of bits of the last word that the kind takes. The size of an element is above.
 const callBits = 8
 
+// deathGrace is how long a step between nodes goes on after the death of a rank is known. In that time all ranks that are in the step
+// get its result, with the same list of the dead. The others may be anywhere, and are not waited for.
+const deathGrace = 100 * time.Millisecond
+
+// errDeathKnown ends the wait for a step that the ranks which live may never enter.
+var errDeathKnown = errors.New("a rank has died")
+
+// mourning is the context of a collective between nodes. It also ends some time after the death of a rank is known.
+type mourning struct {
+	context.Context //nolint:containedctx // of the collective
+
+	g     *group
+	known time.Time
+}
+
+// bounded returns the context for a collective of the communicator.
+func (g *group) bounded(ctx context.Context) context.Context {
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	return &mourning{Context: ctx, g: g}
+}
+
+// Err returns why the collective ends, or nil. One goroutine calls it: that which waits.
+func (m *mourning) Err() error {
+	if err := m.Context.Err(); err != nil {
+		return err
+	}
+	switch {
+	case m.g.deadRanks() == nil:
+		return nil
+	case m.known.IsZero():
+		m.known = time.Now()
+		return nil
+	case time.Since(m.known) < deathGrace:
+		return nil
+	}
+	return errDeathKnown
+}
+
+// deadRanks returns the ranks that are known to have died, ascending.
+func (g *group) deadRanks() (dead []int) {
+	if g.e.job.Failures.Epoch() == 0 {
+		return nil
+	}
+	for rank, pe := range g.pes {
+		if g.e.job.IsDead(pe) {
+			dead = append(dead, rank)
+		}
+	}
+	return dead
+}
+
 // sync is a barrier.
 func (g *group) sync(ctx context.Context) error {
 	if g.upper == nil {
 		return g.t.Sync(ctx)
 	}
-	d, err := g.upper.Same(ctx, coll.Words{3: callSync})
+	d, err := g.upper.Same(g.bounded(ctx), coll.Words{3: callSync})
 	if err != nil {
 		return err
 	}
@@ -57,7 +111,7 @@ func (g *group) gatherWords(ctx context.Context, call uint64, mine coll.Words) (
 	}
 	all := make([]coll.Words, g.n)
 	bytes := func(w *coll.Words) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(w)), 2*unsafe.Sizeof(w[0])) }
-	d, err := g.upper.Gather(ctx, coll.Words{3: call}, g.n, bytes(&mine), func(rank int, data []byte) { copy(bytes(&all[rank]), data) })
+	d, err := g.upper.Gather(g.bounded(ctx), coll.Words{3: call}, g.n, bytes(&mine), func(rank int, data []byte) { copy(bytes(&all[rank]), data) })
 	if err == nil {
 		err = differs(&d)
 	}
@@ -74,7 +128,7 @@ func (g *group) leave() {
 	g.upper.Release()
 }
 
-// hasLeft reports whether a rank has left the communicator, as far as it is known.
+// hasLeft reports whether a rank has left the communicator, as far as it is known. The caller has the engine's lock.
 func (g *group) hasLeft(rank int) bool {
 	if g.upper == nil {
 		return g.t.HasLeft(rank)
@@ -91,6 +145,8 @@ func (g *group) isDeserted() bool {
 	if g.upper == nil {
 		return g.t.Deserted()
 	}
+	g.e.mu.Lock()
+	defer g.e.mu.Unlock()
 	for rank := range g.n {
 		if g.e.job.IsDead(g.pes[rank]) || g.hasLeft(rank) {
 			return true
@@ -111,7 +167,7 @@ func (g *group) gatherPieces(ctx context.Context, w coll.Words, root int, mine [
 		if root < 0 || root == g.me {
 			piece = mine[at:min(at+most, size)]
 		}
-		d, err := g.upper.Gather(ctx, w, givers, piece, func(rank int, data []byte) { take(rank, at, data) })
+		d, err := g.upper.Gather(g.bounded(ctx), w, givers, piece, func(rank int, data []byte) { take(rank, at, data) })
 		if err == nil {
 			err = differs(&d)
 		}
@@ -203,7 +259,7 @@ func (g *group) split(ctx context.Context, members []int) (*coll.Team, error) {
 	if g.upper == nil {
 		return coll.Split(ctx, g.t, members, false)
 	}
-	made, err := g.upper.Split(ctx, callSplit, members, false)
+	made, err := g.upper.Split(g.bounded(ctx), callSplit, members, false)
 	return made.Near, err
 }
 

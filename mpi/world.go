@@ -184,6 +184,9 @@ func (w *World) Finalize() error {
 	if err == nil && g.checks {
 		err = comm.compare(op, "%s", op)
 	}
+	if err == nil && g.upper != nil && g.isDeserted() {
+		err = g.fail(op, coll.ErrBroken) // not all will come, and a step between nodes waits for those that live
+	}
 	if err == nil {
 		err = g.fail(op, g.sync(meeting))
 	}

@@ -316,7 +316,7 @@ func (a *Agent) DropIncarnation(node int, local layout.Local, incarnation uint32
 	case int(local) < len(a.sources) && a.sources[local].incarnation <= incarnation:
 		a.memory.dead[local] = true
 		a.inboxes.discard(local)
-		a.dropSource(local)
+		a.part(local)
 		a.teams.Dies(local, atomic.SwapUint64(&a.sources[local].wire.Teams, 0))
 	}
 }

@@ -3,6 +3,7 @@ package agent
 import (
 	"math/bits"
 	"sync/atomic"
+	"time"
 
 	"github.com/goshmem/goshmem/internal/agent/stream"
 	"github.com/goshmem/goshmem/internal/xunix"
@@ -13,7 +14,9 @@ import (
 type source struct {
 	wire *layout.Wire
 	head uint64 // entries of Ready that are taken
-	dead bool   // nothing of it is sent any more
+	dead bool   // nothing is taken of it any more; nothing of it is sent, but for messages until parting ends
+
+	parting time.Time // until when its last messages are sent; zero: they are not
 
 	incarnation uint32
 	begun       [][2]uint64 // of a dead one, by node and lane: the posts until its death (outbox.begun)
