@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/coll/spanning"
@@ -35,6 +36,9 @@ type group struct {
 	ranks  []int32        // by PE; -1: not a member
 	q      queue          // guarded by the engine's lock
 	ended  atomic.Bool
+
+	mourning   *mourning                 // the context of collectives without one, of a communicator that spans nodes
+	deathKnown atomic.Pointer[time.Time] // when a collective between nodes has first seen that a rank is dead
 
 	unackedDeath atomic.Bool   // a death is not acknowledged, and ends receives from any source
 	ackedEpoch   atomic.Uint64 // deaths up to this epoch of the failure page are acknowledged

@@ -54,6 +54,7 @@ func (e *engine) newGroup(ctx context.Context, t *coll.Team, upper *spanning.Tea
 	g := &group{e: e, t: t, upper: upper, me: t.Me(), n: t.Size(), checks: e.job.CheckCollectives, pes: t.PEs(), ranks: make([]int32, e.job.NPEs)}
 	if upper != nil {
 		g.me, g.n, g.pes, g.checks = int(e.me), upper.Size(), upper.PEs(), false // steps between nodes compare what they do
+		g.mourning = &mourning{context.Background(), g}
 	}
 	for i := range g.ranks {
 		g.ranks[i] = -1

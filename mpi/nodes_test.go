@@ -6,6 +6,7 @@ const (
 	needsLanes   = "fills lanes of this node, or looks into them"
 	needsMemory  = "is about the copying between processes of one node"
 	needsChecks  = "is about GOSHMEM_CHECK=collectives; steps between nodes compare what they do in any case, and say less"
+	needsPieces  = "counts how often a large reduction of one node calls its operator"
 	needsSegment = "receives from the segment of a dead sender, which only this node has"
 )
 
@@ -23,6 +24,7 @@ var oneNode = map[string]string{
 	"TestFreeTimedOut":            needsSplit,
 	"TestDeathElsewhere":          needsSplit,
 	"TestSharesOfWindow":          needsMemory,
+	"TestDeathInReduce":           needsPieces,
 	"TestPairRefused":             needsMemory,
 	"TestFinalizedAfterDeath":     needsLanes,
 	"TestCheckDifferences":        needsChecks,

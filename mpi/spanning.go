@@ -38,37 +38,32 @@ const deathGrace = 100 * time.Millisecond
 // errDeathKnown ends the wait for a step that the ranks which live may never enter.
 var errDeathKnown = errors.New("a rank has died")
 
-// mourning is the context of a collective between nodes. It also ends some time after the death of a rank is known.
+// mourning is the context of collectives between nodes. It also ends some time after the death of a rank is known.
 type mourning struct {
 	context.Context //nolint:containedctx // of the collective
 
-	g     *group
-	known time.Time
+	g *group
 }
 
 // bounded returns the context for a collective of the communicator.
 func (g *group) bounded(ctx context.Context) context.Context {
 	if ctx == nil {
-		ctx = context.Background()
+		return g.mourning
 	}
-	return &mourning{Context: ctx, g: g}
+	return &mourning{ctx, g}
 }
 
-// Err returns why the collective ends, or nil. One goroutine calls it: that which waits.
+// Err returns why the collective ends, or nil.
 func (m *mourning) Err() error {
-	if err := m.Context.Err(); err != nil {
+	if err := m.Context.Err(); err != nil || m.g.deadRanks() == nil {
 		return err
 	}
-	switch {
-	case m.g.deadRanks() == nil:
-		return nil
-	case m.known.IsZero():
-		m.known = time.Now()
-		return nil
-	case time.Since(m.known) < deathGrace:
-		return nil
+	if known := m.g.deathKnown.Load(); known == nil {
+		m.g.deathKnown.CompareAndSwap(nil, new(time.Now()))
+	} else if time.Since(*known) >= deathGrace {
+		return errDeathKnown
 	}
-	return errDeathKnown
+	return nil
 }
 
 // deadRanks returns the ranks that are known to have died, ascending.

@@ -201,6 +201,9 @@ func (w *World) Finalize() error {
 	if last {
 		if err != nil {
 			g.announceLeft()
+			bounded, cancel := context.WithTimeout(ctx, flushTimeout)
+			e.settleFar(bounded) // without a PE that is in the job, the agent of this node may end
+			cancel()
 		}
 		e.shutDown()                                   // all ranks have called Finalize, or this one does not wait for them
 		_ = e.job.Waiter.WaitPoll((*copyWait)(w), ctx) // ctx does not end, so that it returns no error
