@@ -18,7 +18,7 @@ func TestFarLong(t *testing.T) {
 	const most = 700_001
 	runWith(t, 4, func(t *testing.T, sw *shmem.World) {
 		w, c, x := withBytes(t, sw, most)
-		_, _, y := withBytes(t, sw, most)
+		y := must(shmem.Calloc[byte](sw, most))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		next, prev := (c.Rank()+1)%4, (c.Rank()+3)%4
