@@ -217,7 +217,7 @@ type farSettled struct{ e *engine }
 func (f farSettled) Poll() wait.Look {
 	moved := f.e.serve()
 	switch {
-	case f.e.far.port.Taken():
+	case far.Taken(f.e.far.port):
 		return wait.Over
 	case moved:
 		return wait.Moved

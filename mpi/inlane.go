@@ -70,7 +70,7 @@ func (l *inLane) freeCell() {
 	rma.StoreRelease(&l.head.Data, l.data.Pos)
 	rma.StoreRelease(&l.head.Cells, l.cells)
 	if l.port != nil {
-		l.port.RingAgent(&l.head.Want)
+		far.RingAgent(l.port, &l.head.Want)
 		return
 	}
 	rma.RingWanted(l.bell, &l.head.Want)

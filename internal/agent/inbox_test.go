@@ -70,7 +70,7 @@ func (r *reader) next() (l lane.Letter, ok bool) {
 	r.cells++
 	rma.StoreRelease(&r.inbox.Head.Data, r.data.Pos)
 	rma.StoreRelease(&r.inbox.Head.Cells, r.cells)
-	r.port.RingAgent(&r.inbox.Head.Want)
+	far.RingAgent(r.port, &r.inbox.Head.Want)
 	return l, true
 }
 
@@ -176,7 +176,7 @@ func TestMessages(t *testing.T) {
 	}
 	for _, node := range nodes {
 		for _, p := range node.ports {
-			for end := time.Now().Add(10 * time.Second); !p.Taken(); runtime.Gosched() {
+			for end := time.Now().Add(10 * time.Second); !far.Taken(p); runtime.Gosched() {
 				if time.Now().After(end) {
 					t.Fatal("a port has messages that are not taken, want none")
 				}

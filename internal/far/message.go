@@ -29,13 +29,13 @@ func TrySend(p *Port, pe layout.PE, m *Message, last bool) bool {
 	to := p.target(pe)
 	s := &p.streams[layout.ClassMessage*p.nodes+to.node]
 	p.mu.Lock()
-	if !p.reserve(s, m, last) {
+	if !reserve(p, s, m, last) {
 		p.mu.Unlock()
 		return false
 	}
 	*p.begun++
 	s.peer = pe
-	queued := p.send(s, to.local, m)
+	queued := sendMessage(p, s, to.local, m)
 	p.mu.Unlock()
 	if queued {
 		rma.RingEvent(p.agent, p.event)
@@ -50,7 +50,7 @@ func messageSize(m *Message) int {
 }
 
 // reserve reports whether the stream has room for a message, with blocks that it may open now. The Port is locked.
-func (p *Port) reserve(s *stream, m *Message, last bool) bool {
+func reserve(p *Port, s *stream, m *Message, last bool) bool {
 	size := messageSize(m)
 	if s.open != nil && layout.WireBody-int(s.fill) >= size {
 		return true
@@ -60,8 +60,8 @@ func (p *Port) reserve(s *stream, m *Message, last bool) bool {
 	return p.pool.mayOpenMore(s, need, last) || p.pool.sweepFor(s, need, last)
 }
 
-// send writes the records of a message for which there is room. It returns whether a block was put into Ready. The Port is locked.
-func (p *Port) send(s *stream, to layout.Local, m *Message) (queued bool) {
+// sendMessage writes the records of a message for which there is room. It returns whether a block was put into Ready. The Port is locked.
+func sendMessage(p *Port, s *stream, to layout.Local, m *Message) (queued bool) {
 	var body []byte
 	if m.Body != nil {
 		body = m.Body[:]
@@ -91,7 +91,7 @@ func (p *Port) send(s *stream, to layout.Local, m *Message) (queued bool) {
 		}
 		copy(data, unsafe.Slice((*byte)(unsafe.Add(m.Data, at)), n))
 		at += n
-		queued = p.commit(s, len(b)) || queued
+		queued = commit(p, s, len(b)) || queued
 	}
 	return queued
 }
@@ -101,7 +101,7 @@ func pad8(n int) int { return (n + 7) &^ 7 }
 
 // commit gives a record that was appended to the open block to the agent, as end does. It returns whether the block was put into
 // Ready. The Port stays locked, and the caller rings.
-func (p *Port) commit(s *stream, fill int) bool {
+func commit(p *Port, s *stream, fill int) bool {
 	b := s.open
 	s.fill = uint32(fill)
 	s.next++
@@ -109,7 +109,7 @@ func (p *Port) commit(s *stream, fill int) bool {
 	if p.locked {
 		atomic.AddUint32(&b.State, 0)
 	}
-	return p.enqueue(s)
+	return enqueue(p, s)
 }
 
 // mayOpenMore says whether a stream of messages may open so many blocks now. A node that has none may have any that are free. Further ones
@@ -133,7 +133,7 @@ func (p *pool) sweepFor(s *stream, need int, last bool) bool {
 }
 
 // Taken reports whether other nodes have taken all messages that were sent, or are lost.
-func (p *Port) Taken() bool {
+func Taken(p *Port) bool {
 	for node := range p.nodes {
 		s := &p.streams[layout.ClassMessage*p.nodes+node]
 		p.mu.Lock()
@@ -147,4 +147,4 @@ func (p *Port) Taken() bool {
 }
 
 // RingAgent wakes the agent if it sleeps and *want is not 0. The caller has stored what the agent waits for.
-func (p *Port) RingAgent(want *uint32) { rma.RingWantedEvent(p.agent, want, p.event) }
+func RingAgent(p *Port, want *uint32) { rma.RingWantedEvent(p.agent, want, p.event) }

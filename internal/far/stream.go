@@ -75,7 +75,7 @@ func (p *Port) end(s *stream, t *Touched, body []byte) {
 //
 //go:noinline
 func (p *Port) queue(s *stream) {
-	queued := p.enqueue(s)
+	queued := enqueue(p, s)
 	p.mu.Unlock()
 	if queued {
 		rma.RingEvent(p.agent, p.event)
@@ -83,7 +83,7 @@ func (p *Port) queue(s *stream) {
 }
 
 // enqueue puts the stream's open block into Ready, unless the agent still has it, and reports whether it has. The Port is locked.
-func (p *Port) enqueue(s *stream) (queued bool) {
+func enqueue(p *Port, s *stream) (queued bool) {
 	b := s.open
 	for state := atomic.LoadUint32(&b.State); state != layout.BlockQueued && !queued; state = atomic.LoadUint32(&b.State) {
 		queued = atomic.CompareAndSwapUint32(&b.State, state, layout.BlockQueued)

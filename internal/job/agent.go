@@ -3,17 +3,14 @@ package job
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"time"
-	"unsafe"
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/far"
-	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/internal/xunix"
 	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/symheap"
@@ -125,16 +122,9 @@ func (j *Job) AwaitNews(pes []layout.PE) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), newsPatience)
 	defer cancel()
-	var never uint64
-	for {
-		c := wait.Cond{Addr: unsafe.Pointer(&never), Val: 1, Width: 8, Seen: j.Failures.Epoch()}
-		if !slices.ContainsFunc(pes, func(pe layout.PE) bool { return !j.IsDead(pe) }) {
-			return
-		}
-		if _, err := j.Waiter.Wait(&c, ctx); !errors.Is(err, wait.ErrFailure) {
-			return
-		}
-	}
+	_ = j.Waiter.AwaitDeaths(ctx, func() bool { // without the news, the cause is unknown
+		return !slices.ContainsFunc(pes, func(pe layout.PE) bool { return !j.IsDead(pe) })
+	})
 }
 
 // RequireAgent returns an error if the job has several nodes, and this one has no agent.

@@ -59,29 +59,11 @@ func TestSizes(t *testing.T) {
 		{"fetch once", len(AppendFetchOnce(nil, 0, 0, 0, 0, 0, 1, 0)), SizeFetchOnce},
 		{"signal", len(AppendSignal(nil, 0, 0, 0, 0)), SizeSignal},
 		{"put from the heap", len(AppendPutFrom(nil, 0, 0, MaxPut, 0)), SizePutFrom},
-		{"longest message", sizeOfMessage(0, MaxMessageData), MaxRecord},
-		{"message of 9 with a body", sizeOfMessage(MessageBody, 9), SizeMessage(MessageBody, 9)},
-		{"longest part of a message", sizeOfPart(MaxMessagePart), MaxRecord},
-		{"part of 9", sizeOfPart(9), SizeMessagePart(9)},
 	} {
 		if c.got != c.want || c.got%8 != 0 {
 			t.Errorf("%s: %d bytes, want %d", c.name, c.got, c.want)
 		}
 	}
-}
-
-func sizeOfMessage(flags uint8, n int) int {
-	var body []byte
-	if flags&MessageBody != 0 {
-		body = bodyOf(1)
-	}
-	b, _ := ReserveMessage(nil, 0, 1, 0, 0, body, n)
-	return len(b)
-}
-
-func sizeOfPart(n int) int {
-	b, _ := ReserveMessagePart(nil, 0, 0, n)
-	return len(b)
 }
 
 // TestForm fixes the bytes of a record.
@@ -94,7 +76,7 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// TestFields appends records with random fields and finds the same fields in what Parse returns.
+// TestFields appends records but messages (TestMessageFields) with random fields and finds the same fields in what Parse returns.
 func TestFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := func(name string) uint64 { return rapid.Uint64().Draw(t, name) }
@@ -104,7 +86,7 @@ func TestFields(t *testing.T) {
 		slot := rapid.Uint64Range(0, layout.WireSlots-1).Draw(t, "slot")
 		s := Shape{Step: word("step"), Block: rapid.Uint64Range(1, 60).Draw(t, "block"), N: rapid.Uint64Range(1, 60).Draw(t, "n")}
 		data := rapid.SliceOfN(rapid.Byte(), 1, 64).Draw(t, "data")
-		op := Op(rapid.IntRange(int(OpPut), int(opEnd)-1).Draw(t, "op"))
+		op := Op(rapid.IntRange(int(OpPut), int(OpTeam)).Draw(t, "op"))
 
 		want := Record{Op: op, Local: uint16(pe), Offset: off}
 		var record []byte
@@ -135,21 +117,6 @@ func TestFields(t *testing.T) {
 			off, want.Local, want.Offset = 0, 0, 0
 			code %= TeamLater + 1
 			record, want.Length, want.Code = AppendTeam(nil, code, data), uint32(len(data)), code
-		case OpMessage:
-			code &= MessageKind | MessageCut
-			var body, room []byte
-			if want.Code = code; b&1 != 0 {
-				body, want.Code = bodyOf(b), code|MessageBody
-			}
-			record, room = ReserveMessage(nil, pe, code, off, a, body, len(data))
-			copy(room, data)
-			want.Length = uint32(len(data))
-		case OpMessagePart:
-			code &= MessageCut
-			var room []byte
-			record, room = ReserveMessagePart(nil, pe, code, len(data))
-			copy(room, data)
-			off, want.Offset, want.Length, want.Code = 0, 0, uint32(len(data)), code
 		}
 		r := parseOne(t, record)
 		if r.Size() != len(record) || r.Op != op || r.Code != want.Code || r.Local != want.Local || r.Length != want.Length || r.Offset != off {
@@ -159,18 +126,13 @@ func TestFields(t *testing.T) {
 			t.Fatalf("%+v: MayWait is %t, want %t", r, !may, may)
 		}
 		switch op {
-		case OpPut, OpTeam, OpMessagePart:
-			if !bytes.Equal(r.Data(), data) || r.MessageSize() != 0 || r.MessageBody() != nil {
+		case OpPut, OpTeam:
+			if !bytes.Equal(r.Data(), data) {
 				t.Fatalf("data % x, want % x", r.Data(), data)
 			}
 		case OpPutStrided:
 			if !bytes.Equal(r.Data(), data) || r.Shape() != s {
 				t.Fatalf("data % x of %+v, want % x of %+v", r.Data(), r.Shape(), data, s)
-			}
-		case OpMessage:
-			hasBody := r.Code&MessageBody != 0
-			if !bytes.Equal(r.Data(), data) || r.MessageSize() != a || hasBody != (b&1 != 0) || hasBody && !bytes.Equal(r.MessageBody(), bodyOf(b)) || r.Operand() != 0 {
-				t.Fatalf("size %d, body % x, data % x, want %d and % x", r.MessageSize(), r.MessageBody(), r.Data(), a, data)
 			}
 		case OpGet:
 			if r.To() != a || r.Slot() != slot {
@@ -198,11 +160,6 @@ func TestFields(t *testing.T) {
 			}
 		}
 	})
-}
-
-// bodyOf returns a body of a cell.
-func bodyOf(word uint64) []byte {
-	return bytes.Repeat(binary.LittleEndian.AppendUint64(nil, word), layout.CellBody/8)
 }
 
 func TestCountAndSkip(t *testing.T) {
@@ -256,9 +213,6 @@ func TestParseRefuses(t *testing.T) {
 		{"long put", long(OpPut, MaxPut+1), "length"},
 		{"very long put", long(OpPut, 1<<32-1), "length"},
 		{"long strided put", long(OpPutStrided, MaxPutStrided+1), "length"},
-		{"long message", long(OpMessage, MaxMessageData+1), "length"},
-		{"long part", long(OpMessagePart, MaxMessagePart+1), "length"},
-		{"part of nothing", long(OpMessagePart, 0), "length"},
 		{"get to slot 256", AppendGet(nil, 1, testHeap, 8, 0, 256), "slot"},
 		{"strided get to slot 2^40", AppendGetStrided(nil, 1, testHeap, Shape{16, 8, 3}, 0, 1<<40), "slot"},
 		{"fetch to slot 256", AppendAtomicFetch(nil, 0, testHeap, 0, 0, 0, 256), "slot"},
@@ -295,18 +249,6 @@ func TestCheck(t *testing.T) {
 		return b
 	}
 	put := func(pe layout.Local, off uint64, n int) []byte { return AppendPut(nil, pe, off, make([]byte, n)) }
-	message := func(pe layout.Local, code uint8, n int) []byte {
-		var body []byte
-		if code&MessageBody != 0 {
-			body = bodyOf(3)
-		}
-		b, _ := ReserveMessage(nil, pe, code, 1<<40, 7, body, n)
-		return b
-	}
-	part := func(pe layout.Local, code uint8, n int) []byte {
-		b, _ := ReserveMessagePart(nil, pe, code, n)
-		return b
-	}
 	with := func(b []byte, at int, v byte) []byte { b[at] = v; return b }
 	word := func(b []byte, at int, v uint64) []byte { binary.LittleEndian.PutUint64(b[at:], v); return b }
 	shape := Shape{Step: 16, Block: 8, N: 3}
@@ -373,17 +315,6 @@ func TestCheck(t *testing.T) {
 		{"signal in the wire region", AppendSignal(nil, 0, testEnd, SignalSet, 1), "offset"},
 
 		{"put from the heap", AppendPutFrom(nil, 0, testHeap, 8, testHeap), "op"},
-
-		{"message", message(3, 1, 8), ""},
-		{"message of nothing", message(3, MessageKind|MessageBody, 0), ""},
-		{"message that goes on", message(3, 1|MessageCut, 8), ""},
-		{"message to PE 4 of 4", message(4, 1, 8), "local PE"},
-		{"message of no kind", message(3, MessageCut, 8), "code"},
-		{"message, unknown flag", with(message(3, 1, 8), 1, 1|1<<5), "code"},
-		{"message of nothing that goes on", message(3, 1|MessageCut, 0), "length"},
-		{"part", part(3, MessageCut, 8), ""},
-		{"part to PE 4 of 4", part(4, 0, 8), "local PE"},
-		{"part with a kind", part(0, 1, 8), "code"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := parseOne(t, c.b)

@@ -205,7 +205,7 @@ type owner struct {
 var owners = []owner{
 	{
 		"unsafe",
-		[]string{"symheap", "symheap/layout", "failure", "rma", "internal/wait", "internal/far", "internal/fold", "internal/reach", "coll", "coll/span", "coll/spanning", "shmem", "mpi", "internal/xunix", "internal/agent", "internal/agent/teams"},
+		[]string{"symheap", "symheap/layout", "failure", "rma", "internal/wait", "internal/far", "internal/lane", "internal/spanjob", "internal/fold", "internal/reach", "coll", "coll/span", "coll/spanning", "shmem", "mpi", "internal/xunix", "internal/agent", "internal/agent/teams"},
 		"memory that is not Go's is handled in few places",
 	},
 	{"golang.org/x/sys", []string{"internal/xunix"}, "system calls go through internal/xunix"},
