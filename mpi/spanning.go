@@ -9,7 +9,6 @@ import (
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/coll/spanning"
-	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -206,7 +205,7 @@ func reduceSpanning[T any](ctx context.Context, g *group, dst, src []T, op Op[T]
 		for rank := 1; rank < g.n && n > 0; rank++ {
 			op(all[:n], all[rank*block:][:n])
 		}
-		rma.CopyOut(dst[lo:lo+n], unsafe.Pointer(unsafe.SliceData(all)))
+		copy(dst[lo:lo+n], all)
 	}
 	return nil
 }

@@ -83,7 +83,8 @@ func sendMessage(p *Port, s *stream, to layout.Local, m *Message) (queued bool) 
 		if at+n < m.N {
 			code = record.MessageCut
 		}
-		b, data := s.open.Body[:s.fill], []byte(nil)
+		b := s.open.Body[:s.fill]
+		var data []byte
 		if first {
 			b, data = record.ReserveMessage(b, to, code|m.Kind, m.Match, m.Size, body, n)
 		} else {
