@@ -79,6 +79,7 @@ func (e *engine) newGroup(ctx context.Context, t *coll.Team, upper *spanning.Tea
 		return nil, ErrFinalized
 	}
 	e.addGroup(g)
+	e.noteEarly(g)
 	e.progress()
 	g.ackedEpoch.Store(0)
 	g.unackedDeath.Store(len(g.failedSince(0)) > 0)

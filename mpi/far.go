@@ -39,6 +39,8 @@ type farSide struct {
 	lane  *inLane           // of the inbox
 	teams *spanning.Process // that span nodes
 
+	early []earlyLeft
+
 	epoch uint64 // of the failure page, for which last is valid
 	last  uint64 // number of the last cell that the dead of that epoch can have sent
 }
@@ -200,14 +202,44 @@ func (g *group) announceLeft() {
 	}
 }
 
-// noteLeft notes that a rank of another node has left a communicator.
+// noteLeft notes that a rank of another node has left a communicator. This process may not have made it yet.
 func (e *engine) noteLeft(comm uint32, rank int) {
-	if g := e.groups[comm]; g != nil && rank < g.n {
-		if g.left == nil {
-			g.left = make([]bool, g.n)
-		}
-		g.left[rank] = true
+	switch g := e.groups[comm]; {
+	case g != nil:
+		g.setLeft(rank)
+	case !e.numbers.isUsed(comm):
+		e.far.early = append(e.far.early, earlyLeft{comm, rank})
 	}
+}
+
+// setLeft notes that a rank has left. The caller has the engine's lock.
+func (g *group) setLeft(rank int) {
+	if rank >= g.n {
+		return
+	}
+	if g.left == nil {
+		g.left = make([]bool, g.n)
+	}
+	g.left[rank] = true
+}
+
+// earlyLeft is a rank that has left a communicator before this process has made it.
+type earlyLeft struct {
+	comm uint32
+	rank int
+}
+
+// noteEarly notes which ranks have left a communicator that was made just now.
+func (e *engine) noteEarly(g *group) {
+	if e.far == nil {
+		return
+	}
+	e.far.early = slices.DeleteFunc(e.far.early, func(x earlyLeft) bool {
+		if x.comm == g.number {
+			g.setLeft(x.rank)
+		}
+		return e.numbers.isUsed(x.comm)
+	})
 }
 
 // farSettled is a wait until other nodes have taken everything that this PE has sent.
