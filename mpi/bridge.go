@@ -14,6 +14,9 @@ func init() {
 		if err := c.usable(op); err != nil {
 			return bridge.Group{}, err
 		}
+		if c.g.upper != nil {
+			return bridge.Group{}, usage(op, ErrArgument, "the communicator has ranks on several nodes, where %s is missing yet: want a communicator of ranks of one node, as Comm.Split makes it of colors that are numbers of nodes", op)
+		}
 		return bridge.Group{Team: c.g.t, Ctx: c.ctx, Fail: c.g.fail}, nil
 	}
 	bridge.NewComm = func(ctx context.Context, t *coll.Team) (any, error) {

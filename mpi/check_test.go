@@ -46,7 +46,7 @@ func TestCheckDifferences(t *testing.T) {
 		return err
 	}}
 	sum := mpi.Sum[int64]
-	shmemtest.RunBare(t, 4, func(t *testing.T) {
+	runBare(t, 4, func(t *testing.T) {
 		w := must(mpi.Init())(t)
 		whole := w.Comm()
 		half := must(whole.Split(whole.Rank()/3, -whole.Rank()))(t) // ranks 2, 1 and 0, and rank 3 alone

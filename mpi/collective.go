@@ -23,7 +23,7 @@ func (c *Comm) Barrier() error {
 			return err
 		}
 	}
-	return c.g.fail(op, c.g.t.Sync(c.ctx))
+	return c.g.fail(op, c.g.sync(c.ctx))
 }
 
 // Bcast copies the root's buf to the buf of all other ranks.
@@ -50,6 +50,9 @@ func Bcast[T any](c *Comm, buf []T, root int) error {
 		}
 	}
 	s := spanOf(buf)
+	if c.g.upper != nil {
+		return c.g.fail(op, c.g.bcastSpanning(c.ctx, unsafe.Slice((*byte)(s.at), s.bytes), root))
+	}
 	return c.g.fail(op, coll.BroadcastDirect(c.ctx, c.g.t, unsafe.Slice((*byte)(s.at), s.bytes), root))
 }
 
@@ -79,6 +82,9 @@ func Reduce[T any](c *Comm, dst, src []T, op Op[T], root int) error {
 			return err
 		}
 	}
+	if c.g.upper != nil {
+		return c.g.fail(name, reduceSpanning(c.ctx, c.g, dst, src, op, root))
+	}
 	return c.g.fail(name, coll.ReducePrivate(c.ctx, c.g.t, dst, src, coll.Op[T](op), root))
 }
 
@@ -103,6 +109,9 @@ func Allreduce[T any](c *Comm, dst, src []T, op Op[T]) error {
 		if err := c.compare(name, "Allreduce(%s) of %s", which, what); err != nil {
 			return err
 		}
+	}
+	if c.g.upper != nil {
+		return c.g.fail(name, reduceSpanning(c.ctx, c.g, dst, src, op, -1))
 	}
 	return c.g.fail(name, coll.ReducePrivate(c.ctx, c.g.t, dst, src, coll.Op[T](op), -1))
 }

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/mpi"
-	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
 // value is element i of a rank's contribution.
@@ -274,7 +273,7 @@ func TestSplit(t *testing.T) {
 
 // Init and Finalize may be called again. Messages from before are gone.
 func TestInitAgain(t *testing.T) {
-	shmemtest.RunBare(t, 3, func(t *testing.T) {
+	runBare(t, 3, func(t *testing.T) {
 		for round := range 4 {
 			w := must(mpi.Init())(t)
 			if again := must(mpi.Init())(t); again != w {

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/coll/spanning"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -24,14 +26,19 @@ type Comm struct {
 // group is a communicator. Its handles, of type Comm, differ in their contexts.
 type group struct {
 	e      *engine
-	t      *coll.Team
-	number uint32      // the same at all members: the team's id, and how often the id was used
-	me, n  int         // rank of this process, number of ranks
-	checks bool        // the ranks compare their calls: see check.go
-	pes    []layout.PE // by rank
-	ranks  []int32     // by PE; -1: not a member
-	q      queue       // guarded by the engine's lock
+	t      *coll.Team     // of a communicator that spans nodes: its part here
+	upper  *spanning.Team // of a communicator that spans nodes; otherwise nil
+	left   []bool         // by rank: ranks of other nodes that have left; nil: none has. Guarded by the engine's lock
+	number uint32         // the same at all members: the team's id, and how often the id was used
+	me, n  int            // rank of this process, number of ranks
+	checks bool           // the ranks compare their calls: see check.go
+	pes    []layout.PE    // by rank
+	ranks  []int32        // by PE; -1: not a member
+	q      queue          // guarded by the engine's lock
 	ended  atomic.Bool
+
+	mourning   *mourning                 // the context of collectives without one, of a communicator that spans nodes
+	deathKnown atomic.Pointer[time.Time] // when a collective between nodes has first seen that a rank is dead
 
 	unackedDeath atomic.Bool   // a death is not acknowledged, and ends receives from any source
 	ackedEpoch   atomic.Uint64 // deaths up to this epoch of the failure page are acknowledged
@@ -117,7 +124,7 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 			return nil, err
 		}
 	}
-	all, err := g.t.Gather(c.ctx, coll.Words{uint64(color), uint64(key)}) // also with a bad color: the other ranks wait
+	all, err := g.gatherWords(c.ctx, callSplit, coll.Words{uint64(color), uint64(key)}) // also with a bad color: the other ranks wait
 	if color < Undefined {
 		return nil, usage(op, ErrArgument, "color %d, want 0 or more, or Undefined", color)
 	}
@@ -134,7 +141,10 @@ func (c *Comm) Split(color, key int) (*Comm, error) {
 		}
 	}
 	slices.SortStableFunc(members, func(a, b int) int { return cmp.Compare(int(all[a][1]), int(all[b][1])) })
-	t, err := coll.Split(c.ctx, g.t, members, false)
+	if err := g.checkOneNode(op, all); err != nil {
+		return nil, err
+	}
+	t, err := g.split(c.ctx, members)
 	if err != nil || t == nil {
 		return nil, g.fail(op, err)
 	}
@@ -159,7 +169,7 @@ func (c *Comm) newSplitComm(op string, t *coll.Team) (*Comm, error) {
 // newCommOf makes the communicator of a team, with the context of this one. Its errors are those of package
 // coll, and name members by their rank in the team.
 func (c *Comm) newCommOf(t *coll.Team) (*Comm, error) {
-	g, err := c.g.e.newGroup(c.ctx, t)
+	g, err := c.g.e.newGroup(c.ctx, t, nil)
 	if err != nil {
 		t.Leave()
 		t.Release()

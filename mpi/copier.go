@@ -161,6 +161,9 @@ func (c *copier) pushPart(r *request) bool {
 // are copied. It reports whether the copying is over, and whether a part was copied.
 func (c *copier) pullPart(r *request) (over, moved bool) {
 	s := &r.share
+	if s.get != nil {
+		return c.getParts(r)
+	}
 	turn, state, front, back := s.load()
 	for state == layout.ShareOpen && front+back < s.parts && !s.peerGone {
 		if atomic.CompareAndSwapUint64(&s.words.Turn, turn, turn+1) {
@@ -239,6 +242,10 @@ func (c *copier) requestParts(r *request) {
 func (c *copier) stopCopying(r *request, cause error) bool {
 	s := &r.share
 	if slices.Contains(c.selfCopies, r) {
+		s.cause = cause
+		return false
+	}
+	if s.get != nil {
 		s.cause = cause
 		return false
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/mpi"
-	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
 // A receive that posts nothing still comes after posted receives and after the messages of its
@@ -145,7 +144,7 @@ func TestDirectNext(t *testing.T) {
 
 // Everything else makes progress although each receive finds its message waiting.
 func TestDirectProgress(t *testing.T) {
-	shmemtest.RunBare(t, 3, func(t *testing.T) {
+	runBare(t, 3, func(t *testing.T) {
 		mpi.LanesOnly()
 		w := must(mpi.Init())(t)
 		c := w.Comm()

@@ -42,6 +42,20 @@
 //   - Yama forbids it, because another process stands between oshrun and the PE.
 //   - 512 long messages of the sender are under way already.
 //
+// # Several nodes
+//
+// In a job of several nodes (oshrun --host, --emulate), messages to ranks of other nodes go through the agents of both nodes, and
+// messages between ranks of one node as described above.
+//
+//   - Messages of up to 16 KiB are sent at once. Those that find no receive wait at the receiver's node: up to 16 MiB for each rank
+//     in memory of the agent. Beyond that their senders wait. The messages of such a sender for other ranks of that node wait, too.
+//   - Longer messages go in parts. From a symmetric heap the receiver gets them, unless its context can end.
+//   - The communicator of all ranks is the only one with ranks of several nodes. Comm.Split returns an error if a color has such ranks.
+//   - Collectives between nodes take a step for each kilobyte. Different calls give ErrMismatch on all ranks; GOSHMEM_CHECK compares nothing
+//     more.
+//   - An error that reports a rank of a lost node names the node. A long message in symmetric memory is lost with a sender on another
+//     node.
+//
 // # Progress
 //
 //   - Messages move inside of calls: of this package, and of all other waits of the process, in package

@@ -112,7 +112,7 @@ func (e *engine) endIfPeerLeft(r *request) {
 // in which another goroutine may send.
 func (g *group) peerLeftError(r *request) error {
 	if !r.anySource || !r.posted {
-		if rank := g.rank(r.pe); rank != g.me && g.t.HasLeft(rank) {
+		if rank := g.rank(r.pe); rank != g.me && g.hasLeft(rank) {
 			return g.leftError(r.op, rank)
 		}
 		return nil
@@ -123,7 +123,7 @@ func (g *group) peerLeftError(r *request) error {
 		case rank == g.me:
 		case g.e.isDead(pe):
 			dead = append(dead, rank)
-		case g.t.HasLeft(rank):
+		case g.hasLeft(rank):
 			left = append(left, rank)
 		default:
 			return nil
@@ -170,13 +170,13 @@ type flusher struct {
 func (f *flusher) Poll() wait.Look {
 	e, g := f.e, f.comm.g
 	moved := e.serve()
-	if e.blockedCount.Load() == 0 || !f.apart && g.t.Deserted() {
+	if e.blockedCount.Load() == 0 || !f.apart && g.isDeserted() {
 		return wait.Over
 	}
 	e.mu.Lock()
 	defer e.unlock()
 	for _, l := range slices.Clone(e.blocked) {
-		if rank := g.rank(l.pe); g.t.HasLeft(rank) {
+		if rank := g.rank(l.pe); g.hasLeft(rank) {
 			e.discardQueued(l, func(r *request) {
 				e.complete(r, r.g.leftError(r.op, r.g.rank(l.pe)))
 			})

@@ -37,7 +37,7 @@ func wantEnded(t *testing.T, r mpi.Request, well bool, cause error) {
 // Finalize ends requests that no goroutine has waited for, although shmem goes on. They leave
 // nothing behind for the next Init: no parts of messages and no places in lanes.
 func TestPendingAtFinalize(t *testing.T) {
-	shmemtest.Run(t, 2, func(t *testing.T, _ *shmem.World) {
+	runWith(t, 2, func(t *testing.T, _ *shmem.World) {
 		const long = 3 << 20
 		for range 5 {
 			w := must(mpi.Init())(t)
@@ -77,7 +77,7 @@ func TestPendingAtFinalize(t *testing.T) {
 // Free ends requests that no goroutine has waited for, and messages that wait there for their
 // receive.
 func TestPendingAtFree(t *testing.T) {
-	shmemtest.RunBare(t, 2, func(t *testing.T) {
+	runBare(t, 2, func(t *testing.T) {
 		w := must(mpi.Init())(t)
 		c := w.Comm()
 		const long = 1 << 20
@@ -134,7 +134,7 @@ func wantLeft(t *testing.T, op string, err error, ranks ...int) {
 // After a death, ranks finalize without waiting for each other. A rank that waits for a finalized
 // rank gets everything that it had sent, and then an error that names it.
 func TestFinalizedAfterDeath(t *testing.T) {
-	shmemtest.RunBare(t, 4, func(t *testing.T) {
+	runBare(t, 4, func(t *testing.T) {
 		w := must(mpi.Init())(t)
 		c := w.Comm()
 		long := make([]byte, 100_000)
@@ -240,7 +240,7 @@ func TestFreeTimedOut(t *testing.T) {
 // A canceled collective has broken the communicator on all ranks. They can still finalize and
 // initialize again.
 func TestFinalizeBroken(t *testing.T) {
-	shmemtest.RunBare(t, 2, func(t *testing.T) {
+	runBare(t, 2, func(t *testing.T) {
 		for range 3 {
 			w := must(mpi.Init())(t)
 			c := w.Comm()
@@ -289,7 +289,7 @@ func breakWorld(t *testing.T, c *mpi.Comm) {
 // Long messages to a rank that has already finalized are in its lane when the next World begins.
 // Its refusal of them does not affect messages that are sent then.
 func TestLongBeforeInit(t *testing.T) {
-	shmemtest.RunBare(t, 2, func(t *testing.T) {
+	runBare(t, 2, func(t *testing.T) {
 		const long = 4 << 20
 		var bufs [2][]byte
 		for i := range bufs {
@@ -332,7 +332,7 @@ func TestLongBeforeInit(t *testing.T) {
 // Finalize ends a receive of which the sender is writing a part. Once Finalize returns, the
 // receive has ended and takes nothing from the next World.
 func TestEndedInPart(t *testing.T) {
-	shmemtest.RunBare(t, 2, func(t *testing.T) {
+	runBare(t, 2, func(t *testing.T) {
 		buf := make([]byte, 16<<20)
 		for range 30 {
 			w := must(mpi.Init())(t)

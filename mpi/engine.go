@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/coll/spanning"
 	"github.com/goshmem/goshmem/internal/job"
 	"github.com/goshmem/goshmem/internal/reach"
 	"github.com/goshmem/goshmem/symheap/layout"
@@ -44,13 +45,17 @@ func newEngine(j *job.Job) *engine {
 	return e
 }
 
-// newGroup makes a communicator of a team, with all its members.
+// newGroup makes a communicator of a team, with all its members. If it spans nodes, upper is the team, and t its part here.
 //
 // The communicator's number is the same at all members. It is greater than any that a member has known
 // with the team's id. So late messages of an earlier communicator differ from early ones of this one,
 // and two communicators with the same members at one time have different ids.
-func (e *engine) newGroup(ctx context.Context, t *coll.Team) (*group, error) {
-	g := &group{e: e, t: t, me: t.Me(), n: t.Size(), checks: e.job.CheckCollectives, pes: t.PEs(), ranks: make([]int32, e.job.NPEs)}
+func (e *engine) newGroup(ctx context.Context, t *coll.Team, upper *spanning.Team) (*group, error) {
+	g := &group{e: e, t: t, upper: upper, me: t.Me(), n: t.Size(), checks: e.job.CheckCollectives, pes: t.PEs(), ranks: make([]int32, e.job.NPEs)}
+	if upper != nil {
+		g.me, g.n, g.pes, g.checks = int(e.me), upper.Size(), upper.PEs(), false // steps between nodes compare what they do
+		g.mourning = &mourning{context.Background(), g}
+	}
 	for i := range g.ranks {
 		g.ranks[i] = -1
 	}
@@ -60,7 +65,7 @@ func (e *engine) newGroup(ctx context.Context, t *coll.Team) (*group, error) {
 	e.mu.Lock()
 	latest := e.numbers.latest(t.ID())
 	e.mu.Unlock()
-	all, err := t.Gather(ctx, coll.Words{uint64(latest)})
+	all, err := g.gatherWords(ctx, callNumber, coll.Words{uint64(latest)})
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +79,7 @@ func (e *engine) newGroup(ctx context.Context, t *coll.Team) (*group, error) {
 		return nil, ErrFinalized
 	}
 	e.addGroup(g)
+	e.noteEarly(g)
 	e.progress()
 	g.ackedEpoch.Store(0)
 	g.unackedDeath.Store(len(g.failedSince(0)) > 0)
@@ -138,7 +144,7 @@ func (e *engine) progressLimited(limit int, skip *inLane) (did bool) {
 			did = e.receiveCells(l, limit) || did
 		}
 	}
-	if epoch != e.deathEpoch.Load() {
+	if epoch != e.deathEpoch.Load() && (e.far == nil || e.far.hasReadDead(epoch)) {
 		e.processDeaths(epoch)
 		did = true
 	}

@@ -6,8 +6,10 @@ import (
 	"strings"
 
 	"github.com/goshmem/goshmem/coll"
+	"github.com/goshmem/goshmem/coll/spanning"
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/job"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // Causes of errors, for errors.Is.
@@ -123,7 +125,11 @@ func (g *group) deadError(op string, ranks ...int) error {
 	e := &diedError{ranks: ranks}
 	for _, rank := range ranks {
 		f, _ := g.e.job.Failures.Failure(int(g.pe(rank)))
-		e.causes = append(e.causes, f.Cause)
+		lost := ""
+		if f.Cause.Kind() == failure.NodeLost && g.e.job.Home != nil {
+			lost = g.e.job.NameNode(g.pe(rank))
+		}
+		e.causes, e.lost = append(e.causes, f.Cause), append(e.lost, lost)
 	}
 	return &RankError{Ranks: ranks, Op: op, Err: e}
 }
@@ -145,18 +151,27 @@ func (g *group) reportDeath(err error) error {
 type diedError struct {
 	ranks  []int
 	causes []failure.Cause
+	lost   []string // the node of each rank that died with its node, otherwise empty; nil: no error of a communicator
 }
 
 // Error has only the cause of a single rank, because RankError names the rank.
 func (e *diedError) Error() string {
 	if len(e.ranks) == 1 {
-		return e.causes[0].String()
+		return e.cause(0)
 	}
 	var parts []string
 	for i, rank := range e.ranks {
-		parts = append(parts, fmt.Sprintf("rank %d %v", rank, e.causes[i]))
+		parts = append(parts, fmt.Sprintf("rank %d %s", rank, e.cause(i)))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// cause returns what rank number i of the error has died of.
+func (e *diedError) cause(i int) string {
+	if e.lost != nil && e.lost[i] != "" {
+		return fmt.Sprintf("was on %s, which is lost", e.lost[i])
+	}
+	return e.causes[i].String()
 }
 
 // Unwrap returns ErrDied and the causes.
@@ -173,8 +188,21 @@ func (g *group) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if g.upper != nil && (errors.Is(err, errDeathKnown) || errors.Is(err, coll.ErrBroken)) {
+		if dead := g.deadRanks(); dead != nil {
+			g.e.job.Noticed()
+			return g.deadError(op, dead...)
+		}
+	}
 	if dead, ok := errors.AsType[*coll.DeadError](err); ok {
 		g.e.job.Noticed()
+		if g.upper != nil { // another node may have told this one of the death before its failure page does
+			pes := make([]layout.PE, len(dead.Members))
+			for i, rank := range dead.Members {
+				pes[i] = g.pe(rank)
+			}
+			g.e.job.AwaitNews(pes)
+		}
 		return g.deadError(op, dead.Members...)
 	}
 	if gone, ok := errors.AsType[*coll.LeftError](err); ok {
@@ -182,6 +210,9 @@ func (g *group) fail(op string, err error) error {
 	}
 	if other, ok := errors.AsType[*coll.OtherError](err); ok {
 		return usage(op, ErrMismatch, "rank %d called another collective, or with another root, size or element type, want the same call on all ranks", other.Member)
+	}
+	if both, ok := errors.AsType[*spanning.DifferError](err); ok {
+		return usage(op, ErrMismatch, "rank %d called another collective, or with another root, length or element type, than rank %d, want the same call on all ranks", both.Differs, both.First)
 	}
 	if other, ok := errors.AsType[*coll.MembersError](err); ok {
 		return usage(op, ErrMismatch, "rank %d: %v", other.Member, err)

@@ -61,8 +61,17 @@ func SharesInUse(c *Comm, rank int) (used int) {
 	return used
 }
 
-// HasLeft reports whether a rank has left the communicator. It makes no progress.
-func HasLeft(c *Comm, rank int) bool { return c.g.t.HasLeft(rank) }
+// HasLeft reports whether a rank has left the communicator. It makes no progress, unless the rank is on another node: such a rank tells
+// by a message.
+func HasLeft(c *Comm, rank int) bool {
+	e := c.g.e
+	if _, near := e.job.Place.Local(c.g.pe(rank)); !near {
+		e.drainLanes()
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return c.g.hasLeft(rank)
+}
 
 // LookForLeft ends a request whose peer has left, as waits do from time to time.
 func LookForLeft(r Request) { r.r.g.e.endIfPeerLeft(r.r) }

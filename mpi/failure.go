@@ -35,7 +35,11 @@ func (e *engine) failRequestsWith(pe layout.PE) {
 		}
 	}
 	for _, r := range slices.Clone(e.pulls) {
-		if r.pe == pe {
+		switch get := r.share.get; {
+		case r.pe != pe:
+		case get != nil && len(get.parts) > 0: // it ends when nothing is written to its buffer any more
+			r.share.cause = r.g.deadError(r.op, r.g.rank(pe))
+		default:
 			e.removeFrom(&e.pulls, r)
 			e.endOrphanedPull(r)
 		}

@@ -131,7 +131,7 @@ func withBytes(t *testing.T, sw *shmem.World, n int) (*mpi.World, *mpi.Comm, shm
 
 // A long message in symmetric memory outlives its sender.
 func TestSymmetricOutlivesSender(t *testing.T) {
-	shmemtest.Run(t, 2, func(t *testing.T, sw *shmem.World) {
+	runWith(t, 2, func(t *testing.T, sw *shmem.World) {
 		const long = 100_000
 		w, c, x := withBytes(t, sw, long)
 		if c.Rank() == 1 {
@@ -151,7 +151,7 @@ func TestSymmetricOutlivesSender(t *testing.T) {
 // A long message in symmetric memory does not outlive its sender if the sender gave it up and
 // wrote over it before it died.
 func TestGivenUpBeforeDeath(t *testing.T) {
-	shmemtest.Run(t, 2, func(t *testing.T, sw *shmem.World) {
+	runWith(t, 2, func(t *testing.T, sw *shmem.World) {
 		const long = 100_000
 		w, c, x := withBytes(t, sw, long)
 		if c.Rank() == 1 {
@@ -241,7 +241,7 @@ func TestDeathElsewhere(t *testing.T) {
 // Once a receive from any source has matched a long message, a death no longer ends it, however
 // long the sender takes.
 func TestAnySourceMatched(t *testing.T) {
-	shmemtest.Run(t, 3, func(t *testing.T, sw *shmem.World) {
+	runWith(t, 3, func(t *testing.T, sw *shmem.World) {
 		w := must(mpi.Init())(t)
 		c := w.Comm()
 		goOn := must(shmem.Calloc[int64](sw, 1))(t)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/mpi"
+	"github.com/goshmem/goshmem/shmem"
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
@@ -23,13 +24,34 @@ var rankCounts = []int{1, 2, 3, 5, 8}
 // run runs body as the ranks of a job.
 func run(t *testing.T, ranks int, body func(t *testing.T, c *mpi.Comm), opts ...shmemtest.Option) {
 	t.Helper()
-	shmemtest.RunBare(t, ranks, func(t *testing.T) {
+	runBare(t, ranks, func(t *testing.T) {
 		w := must(mpi.Init())(t)
 		body(t, w.Comm())
 		if !t.Failed() { // Finalize would wait for ranks that have not failed
 			ok(t, w.Finalize())
 		}
 	}, opts...)
+}
+
+// runBare is shmemtest.RunBare, on one node if the test is for one.
+func runBare(t *testing.T, ranks int, body func(t *testing.T), opts ...shmemtest.Option) {
+	t.Helper()
+	shmemtest.RunBare(t, ranks, body, placed(t, opts)...)
+}
+
+// runWith is shmemtest.Run, on one node if the test is for one.
+func runWith(t *testing.T, pes int, body func(t *testing.T, w *shmem.World), opts ...shmemtest.Option) {
+	t.Helper()
+	shmemtest.Run(t, pes, body, placed(t, opts)...)
+}
+
+// placed adds to the options of a job that it runs on one node, if its test is one of oneNode.
+func placed(t *testing.T, opts []shmemtest.Option) []shmemtest.Option {
+	name, _, _ := strings.Cut(t.Name(), "/")
+	if _, is := oneNode[name]; is {
+		opts = append(opts, shmemtest.Nodes(1))
+	}
+	return opts
 }
 
 // forEachSize runs body in jobs of each size in rankCounts.

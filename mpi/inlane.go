@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/internal/far"
+	"github.com/goshmem/goshmem/internal/lane"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -16,12 +18,25 @@ type inLane struct {
 	room  unsafe.Pointer // of the data
 	bell  *layout.Bell   // bell of the sender
 	shape layout.LaneShape
-	pe    layout.PE // of the sender
-	cells uint64    // cells read
-	data  cursor    // behind the data read
+	pe    layout.PE   // of the sender; manyPEs: each cell names its own
+	cells uint64      // cells read
+	data  lane.Cursor // behind the data read
 
 	reportedCells uint64 // cells that the sender knows to be freed
 	reportedData  uint64 // bytes of data that the sender knows to be freed
+
+	port *far.Port // of the inbox: by which the agent, the sender, is rung; otherwise nil
+}
+
+// manyPEs stands for the PEs of all other nodes.
+const manyPEs = -1
+
+// from returns the PE that has written a cell of the lane.
+func (l *inLane) from(c *layout.Cell) layout.PE {
+	if l.pe == manyPEs {
+		return layout.PE(c.Mark >> layout.InboxPE)
+	}
+	return l.pe
 }
 
 // hasCell reports whether the lane has a cell to read.
@@ -36,7 +51,7 @@ func (l *inLane) nextCell() *layout.Cell { return l.first.At(int(l.cells) & (l.s
 
 // nextData returns the address of the next n bytes in the data room, and moves past them.
 func (l *inLane) nextData(n int) unsafe.Pointer {
-	return unsafe.Add(l.room, l.data.advance(n, l.shape.Data))
+	return unsafe.Add(l.room, l.data.Advance(n, l.shape.Data))
 }
 
 // freePart is the part of a lane, 1/freePart, that freeCell gives back at once. What it keeps back
@@ -48,11 +63,15 @@ const freePart = 8
 // time, the line that says so moves from one processor to the other.
 func (l *inLane) freeCell() {
 	rma.StoreRelease(&l.cells, l.cells+1)
-	if l.cells-l.reportedCells < uint64(l.shape.Cells/freePart) && l.data.pos-l.reportedData < uint64(l.shape.Data/freePart) {
+	if l.cells-l.reportedCells < uint64(l.shape.Cells/freePart) && l.data.Pos-l.reportedData < uint64(l.shape.Data/freePart) {
 		return
 	}
-	l.reportedCells, l.reportedData = l.cells, l.data.pos
-	rma.StoreRelease(&l.head.Data, l.data.pos)
+	l.reportedCells, l.reportedData = l.cells, l.data.Pos
+	rma.StoreRelease(&l.head.Data, l.data.Pos)
 	rma.StoreRelease(&l.head.Cells, l.cells)
+	if l.port != nil {
+		far.RingAgent(l.port, &l.head.Want)
+		return
+	}
 	rma.RingWanted(l.bell, &l.head.Want)
 }

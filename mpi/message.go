@@ -11,10 +11,13 @@ type message struct {
 	sender uint64    // of an announced message: number of the send there; 0: a whole message
 	offset uint64    // of an announced message: offset of the data in the sender's segment; 0: not there
 	addr   uint64    // of an announced message: address of the data in the sender's memory
+	far    bool      // of an announced message: the sender is on another node
 }
 
 // hasShare reports whether the message was announced with a share.
-func (m *message) hasShare() bool { return m.sender != 0 && uint32(m.sender) < layout.Shares }
+func (m *message) hasShare() bool {
+	return m.sender != 0 && uint32(m.sender) < layout.Shares && !m.far
+}
 
 // messagePool keeps messages and their buffers for use again.
 type messagePool struct {

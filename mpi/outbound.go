@@ -28,6 +28,12 @@ func (o *outbound) laneTo(pe layout.PE) *outLane {
 	if l := o.out[pe]; l != nil {
 		return l
 	}
+	if o.far != nil {
+		if _, near := o.job.Place.Local(pe); !near {
+			o.out[pe] = o.far.laneTo(pe)
+			return o.out[pe]
+		}
+	}
 	c := o.control(pe)
 	l := &outLane{bell: &c.Bell, shape: o.shape, pe: pe}
 	l.head, l.first, l.room = c.Lane(o.shape, o.job.Local)

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/internal/far"
+	"github.com/goshmem/goshmem/internal/lane"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -18,15 +20,17 @@ type outLane struct {
 	shape layout.LaneShape
 	pe    layout.PE // of the receiver
 
-	cells     uint64 // cells written
-	data      cursor // behind the data written
-	doneCells uint64 // cells that the receiver has freed, as last read
-	doneData  uint64 // bytes of data that the receiver has freed, as last read
+	cells     uint64      // cells written
+	data      lane.Cursor // behind the data written
+	doneCells uint64      // cells that the receiver has freed, as last read
+	doneData  uint64      // bytes of data that the receiver has freed, as last read
 
 	queue   []packet   // packets that wait for room; those before sent are written
 	sent    int        // packets of queue that are written
 	streams []*request // sends whose messages go through the lane in parts, one after the other
 	blocked bool       // the lane is in outbound.blocked
+
+	far *far.Port // to a PE of another node: by which messages go to the agent; such a lane has no cells, so writeEager refuses. Otherwise nil
 
 	prefetch int // bytes of the last message in the data room, for warm; 0: none since the last warm
 }
@@ -45,7 +49,7 @@ type packet struct {
 func (l *outLane) hasRoom(n int) bool {
 	for fresh := false; ; fresh = true {
 		if l.cells-l.doneCells < uint64(l.shape.Cells) &&
-			(n == 0 || l.data.pos+uint64(l.data.step(n, l.shape.Data))-l.doneData <= uint64(l.shape.Data)) {
+			(n == 0 || l.data.Pos+uint64(l.data.Step(n, l.shape.Data))-l.doneData <= uint64(l.shape.Data)) {
 			return true
 		}
 		if fresh {
@@ -58,6 +62,9 @@ func (l *outLane) hasRoom(n int) bool {
 
 // write writes a packet and wakes a sleeping receiver. It returns false if the lane has no room.
 func (l *outLane) write(p *packet) bool {
+	if l.far != nil {
+		return l.writeFar(p, false)
+	}
 	if p.kind == kindEager {
 		return l.writeEager(p.match, p.size, p.data, p.n)
 	}
@@ -69,7 +76,7 @@ func (l *outLane) write(p *packet) bool {
 	c.Match = p.match
 	*(*parcel)(unsafe.Pointer(&c.Body)) = p.body
 	if p.n > 0 {
-		copyBytes(unsafe.Add(l.room, l.data.advance(p.n, l.shape.Data)), p.data, p.n)
+		copyBytes(unsafe.Add(l.room, l.data.Advance(p.n, l.shape.Data)), p.data, p.n)
 	}
 	l.publish(c, p.kind)
 	return true
@@ -88,7 +95,7 @@ func (l *outLane) writeEager(match, size uint64, data unsafe.Pointer, n int) boo
 	c.Match, c.Size = match, size
 	switch {
 	case inRoom > 0:
-		copyBytes(unsafe.Add(l.room, l.data.advance(n, l.shape.Data)), data, n)
+		copyBytes(unsafe.Add(l.room, l.data.Advance(n, l.shape.Data)), data, n)
 		l.prefetch = n
 	case n == 8:
 		*(*[8]byte)(unsafe.Pointer(&c.Body)) = *(*[8]byte)(data)
@@ -103,13 +110,13 @@ func (l *outLane) writeEager(match, size uint64, data unsafe.Pointer, n int) boo
 // the last. A goroutine that waits for an answer calls it: the receiver has read these lines, and
 // fetching them costs nothing while there is nothing else to do.
 func (l *outLane) warm() {
-	n := aligned(l.prefetch)
+	n := lane.Aligned(l.prefetch)
 	l.prefetch = 0
-	if n == 0 || l.data.pos+uint64(l.data.step(n, l.shape.Data))-l.doneData > uint64(l.shape.Data) {
+	if n == 0 || l.data.Pos+uint64(l.data.Step(n, l.shape.Data))-l.doneData > uint64(l.shape.Data) {
 		return // the receiver may still read these lines
 	}
 	next := l.data
-	at := unsafe.Add(l.room, next.advance(n, l.shape.Data))
+	at := unsafe.Add(l.room, next.Advance(n, l.shape.Data))
 	for i := 0; i < n; i += layout.CellSize {
 		*(*uint64)(unsafe.Add(at, i)) = 0
 	}
@@ -161,7 +168,7 @@ func (l *outLane) writeQueued(o *outbound) (did bool) {
 	l.queue, l.sent = l.queue[:0], 0
 	for len(l.streams) > 0 {
 		r := l.streams[0]
-		n := min(r.size-r.moved, o.fragment, l.data.contiguous(l.shape.Data)) // no room is lost at the end
+		n := min(r.size-r.moved, o.fragment, l.data.Contiguous(l.shape.Data)) // no room is lost at the end
 		p := packet{kind: kindData, body: parcel{to: r.peerNumber}, data: unsafe.Add(r.buf, r.moved), n: n}
 		p.size = sizeOf(0, p.n)
 		if !l.write(&p) {

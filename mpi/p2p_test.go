@@ -6,7 +6,6 @@ import (
 
 	"github.com/goshmem/goshmem/mpi"
 	"github.com/goshmem/goshmem/shmem"
-	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
 // sizes are message sizes around each limit: a cell's body, lines, eager messages, parts of long
@@ -53,7 +52,7 @@ func testSizes(t *testing.T, c *mpi.Comm) {
 
 // Long messages with the source, the destination, both or neither in the symmetric heap.
 func TestSymmetric(t *testing.T) {
-	shmemtest.Run(t, 2, func(t *testing.T, sw *shmem.World) {
+	runWith(t, 2, func(t *testing.T, sw *shmem.World) {
 		w := must(mpi.Init())(t)
 		c := w.Comm()
 		const room = 200_000
@@ -234,7 +233,7 @@ func testAllAtOnce(t *testing.T, c *mpi.Comm) {
 // A rank that waits for one message makes progress for other messages, also in collectives and in
 // waits of shmem.
 func TestProgressWhileWaiting(t *testing.T) {
-	shmemtest.Run(t, 3, func(t *testing.T, sw *shmem.World) {
+	runWith(t, 3, func(t *testing.T, sw *shmem.World) {
 		w := must(mpi.Init())(t)
 		c := w.Comm()
 		flag := must(shmem.Calloc[int64](sw, 1))(t)
@@ -287,7 +286,7 @@ func TestProgressWhileWaiting(t *testing.T) {
 func TestSmallLanes(t *testing.T) {
 	for name, body := range map[string]func(t *testing.T, c *mpi.Comm){"ring": testSizes, "order": testOrder, "all": testAllAtOnce} {
 		t.Run(name, func(t *testing.T) {
-			shmemtest.RunBare(t, 3, func(t *testing.T) {
+			runBare(t, 3, func(t *testing.T) {
 				mpi.SmallLanes()
 				w := must(mpi.Init())(t)
 				body(t, w.Comm())

@@ -3,6 +3,7 @@ package mpi
 import (
 	"errors"
 	"os"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -101,4 +102,28 @@ func TestFarWorldRefused(t *testing.T) {
 	if w, err := newWorld(t.Context(), j); err == nil {
 		t.Errorf("a world with far ranks was made: %+v", w)
 	}
+}
+
+// A rank of another node may leave a communicator before this process has made it. A rank that has left an earlier one does not count.
+func TestLeftEarly(t *testing.T) {
+	e := newEngine(secondNodeJob(t))
+	e.far = &farSide{}
+	e.noteLeft(65, 1)
+	e.noteLeft(65, 7) // out of range
+	e.noteLeft(129, 0)
+	g := &group{e: e, number: 65, n: 6}
+	e.addGroup(g)
+	e.noteEarly(g)
+	e.noteLeft(65, 4)
+	e.noteLeft(1, 2) // an earlier one
+	if want := []bool{false, true, false, false, true, false}; !slices.Equal(g.left, want) || len(e.far.early) != 1 {
+		t.Errorf("ranks that have left: %v, want %v; %d are kept, want that of the next communicator", g.left, want, len(e.far.early))
+	}
+}
+
+// secondNodeJob returns the first job of secondNode.
+func secondNodeJob(t *testing.T) *job.Job {
+	t.Helper()
+	jobs, _ := secondNode(t)
+	return jobs[0]
 }

@@ -41,6 +41,7 @@ type persistent struct {
 	active  atomic.Pointer[[]*inLane] // the lanes in in, without the nils
 	numbers commNumbers               // numbers of communicators
 	table   requestTable              // requests that other processes know by number
+	far     *farSide                  // messages from and to other nodes; nil: the job has one node
 }
 
 // persistentOf has the persistent part of each job of this process. Guarded by initMu.
@@ -60,6 +61,7 @@ func persistentFor(j *job.Job) *persistent {
 		p.active.Store(new([]*inLane))
 		persistentOf[j.Map] = p
 	}
+	p.joinFar(j)
 	return p
 }
 
@@ -105,12 +107,12 @@ func (p *process) segmentOffset(at unsafe.Pointer, n int) uint64 {
 	return off
 }
 
-// control returns the control region of a near PE. Every PE is near, as Init refuses jobs of several nodes.
+// control returns the control region of a near PE.
 func (p *process) control(pe layout.PE) *layout.Control {
 	return p.job.Map.Control(p.job.Place.NearLocal(pe))
 }
 
-// segmentAddress returns the address of an offset in a PE's segment.
+// segmentAddress returns the address of an offset in a near PE's segment.
 func (p *process) segmentAddress(pe layout.PE, off uint64) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(p.control(pe)), int(off))
 }

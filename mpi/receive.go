@@ -26,7 +26,7 @@ func (e *engine) receiveAll() {
 // receiveActive reads everything that was in the active lanes when it was called.
 func (e *engine) receiveActive() {
 	for _, l := range *e.active.Load() {
-		e.receiveCells(l, e.shape.Cells)
+		e.receiveCells(l, l.shape.Cells)
 	}
 }
 
@@ -42,7 +42,6 @@ func (e *engine) receiveCell(l *inLane) {
 	e.cellsReceived++
 	c := l.nextCell()
 	kind := uint8(c.Mark >> 32)
-	from := l.pe // a lane has one writer
 	rank, n := splitSize(c.Size)
 	switch kind {
 	case kindEager:
@@ -58,18 +57,21 @@ func (e *engine) receiveCell(l *inLane) {
 		p := (*parcel)(unsafe.Pointer(&c.Body))
 		comm, tag := splitMatch(c.Match)
 		e.handleAnnounce(comm, message{
-			env: match.Envelope{Src: int32(rank), Tag: tag}, pe: from, size: n, sender: p.from, offset: p.offset, addr: p.addr,
+			env: match.Envelope{Src: int32(rank), Tag: tag}, pe: l.from(c), size: n, sender: p.from, offset: p.offset, addr: p.addr, far: l.pe == manyPEs,
 		})
 	case kindClear:
-		e.handleClear(from, (*parcel)(unsafe.Pointer(&c.Body)))
+		e.handleClear(l.from(c), (*parcel)(unsafe.Pointer(&c.Body)))
 	case kindData:
 		e.handleData((*parcel)(unsafe.Pointer(&c.Body)).to, l.nextData(n), n)
 	case kindDone:
 		e.handleDone((*parcel)(unsafe.Pointer(&c.Body)))
 	case kindHelp:
-		e.startPush(from, (*parcel)(unsafe.Pointer(&c.Body)))
+		e.startPush(l.from(c), (*parcel)(unsafe.Pointer(&c.Body)))
 	case kindRefuse:
 		e.handleRefuse((*parcel)(unsafe.Pointer(&c.Body)))
+	case kindLeft:
+		comm, _ := splitMatch(c.Match)
+		e.noteLeft(comm, rank)
 	}
 	l.freeCell()
 }

@@ -177,7 +177,7 @@ func TestNumbersBeginAgain(t *testing.T) {
 // Init names the ranks that have died, if shmem was initialized before.
 func TestInitAfterDeath(t *testing.T) {
 	const victim = 1
-	shmemtest.Run(t, 3, func(t *testing.T, w *shmem.World) {
+	runWith(t, 3, func(t *testing.T, w *shmem.World) {
 		if w.MyPE() == victim {
 			die()
 		}
@@ -200,7 +200,7 @@ func TestFinalizeAfterTimeout(t *testing.T) {
 }
 
 func finalizeAfterTimeout(t *testing.T, messages int) {
-	shmemtest.RunBare(t, 3, func(t *testing.T) {
+	runBare(t, 3, func(t *testing.T) {
 		w := must(mpi.Init())(t)
 		c := w.Comm()
 		if c.Rank() > 0 {

@@ -19,6 +19,8 @@ type share struct {
 	parts    int
 	cause    error // error that ends the receive once the sender has written the parts that it has claimed
 	peerGone bool  // the peer's process is gone, and its death will be published
+
+	get *farGet // of a message that is read from the heap of a PE of another node; then words is nil
 }
 
 // Sizes of parts, and the shortest message that has more than one. A system call that writes to another

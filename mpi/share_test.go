@@ -11,7 +11,6 @@ import (
 
 	"github.com/goshmem/goshmem/mpi"
 	"github.com/goshmem/goshmem/shmem"
-	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
 // forEachWay runs body with both ways of long messages: copied by both sides, and through the
@@ -19,7 +18,7 @@ import (
 func forEachWay(t *testing.T, ranks int, body func(t *testing.T, c *mpi.Comm)) {
 	for _, lanes := range []bool{false, true} {
 		t.Run(fmt.Sprintf("lanes=%v", lanes), func(t *testing.T) {
-			shmemtest.Run(t, ranks, func(t *testing.T, _ *shmem.World) {
+			runWith(t, ranks, func(t *testing.T, _ *shmem.World) {
 				if lanes {
 					mpi.LanesOnly()
 				}

@@ -127,7 +127,9 @@ func (g *group) startSend(op string, s span, dst, tag int) (*request, error) {
 		e.sendPacket(l, &packet{kind: kindEager, match: match, size: size, data: s.at, n: s.bytes, r: r})
 	} else {
 		e.table.assignNumber(r)
-		e.offerShare(r)
+		if l.far == nil {
+			e.offerShare(r)
+		}
 		e.sendPacket(l, &packet{kind: kindAnnounce, match: match, size: size, r: r, body: parcel{
 			from: r.number, offset: e.segmentOffset(s.at, s.bytes), addr: uint64(uintptr(s.at)),
 		}})

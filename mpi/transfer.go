@@ -35,6 +35,10 @@ func (t *transfers) deliver(r *request, env envelope, data unsafe.Pointer, n int
 // startTransfer begins to move an announced message to its receive.
 func (t *transfers) startTransfer(r *request, m *message) {
 	n := r.acceptMessage(m.env, m.size)
+	if m.far {
+		t.startFarTransfer(r, m, n)
+		return
+	}
 	dead := t.isDead(m.pe)
 	if !dead && t.startPull(r, m, n) {
 		return
@@ -82,7 +86,7 @@ func (t *transfers) handleClear(pe layout.PE, p *parcel) {
 	}
 	t.removeFrom(&t.pushes, r)
 	r.share.words = nil
-	if p.offset != 0 {
+	if p.offset != 0 && l.far == nil {
 		moveBytes(t.segmentAddress(pe, p.offset), r.buf, n)
 		t.sendPacket(l, &packet{kind: kindDone, body: parcel{to: p.from}})
 		t.complete(r, nil)
@@ -156,6 +160,8 @@ func (t *transfers) endOrphanedPull(r *request) {
 	switch {
 	case s.cause != nil:
 		t.complete(r, s.cause)
+	case s.get != nil: // the agent writes nothing of the dead any more
+		t.failByDeath(r)
 	case s.mapped != nil && s.closeAs(layout.ShareTaken) == layout.ShareTaken:
 		moveBytes(r.buf, s.mapped, r.size)
 		t.complete(r, nil)

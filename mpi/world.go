@@ -64,10 +64,10 @@ func Init() (*World, error) {
 
 // newWorld makes the World of a job, with all ranks.
 func newWorld(ctx context.Context, j *job.Job) (*World, error) {
-	if err := j.Place.RequireOneNode(); err != nil {
-		return nil, initError(fmt.Errorf("package mpi does not reach other nodes yet: %w", err))
+	if err := j.RequireAgent(); err != nil {
+		return nil, initError(err)
 	}
-	t, err := coll.New(coll.Config{ // all PEs of the job are near
+	t, err := coll.New(coll.Config{ // of all ranks of this node
 		Map: j.Map, Waiter: j.Waiter, Members: coll.MembersFrom(j.Place.Locals()), Me: int(j.Local), ID: coll.MPIWorld,
 		Failures: j.Failures, Incarnation: j.Incarnation,
 	})
@@ -78,12 +78,19 @@ func newWorld(ctx context.Context, j *job.Job) (*World, error) {
 		return nil, initError(err)
 	}
 	e := newEngine(j)
+	upper, err := e.joinNodes(ctx, t)
+	if err != nil {
+		t.Leave()
+		return nil, initError(err)
+	}
 	stopServing := j.Waiter.Serve(e.serve)
-	g, err := e.newGroup(ctx, t)
+	g, err := e.newGroup(ctx, t, upper)
 	if err != nil {
 		stopServing()
-		t.Leave()
-		return nil, (&group{e: e, t: t, pes: t.PEs()}).fail("Init", err)
+		e.closeInbox()
+		failed := &group{e: e, t: t, upper: upper, pes: allPEs(j.NPEs)}
+		failed.leave()
+		return nil, failed.fail("Init", err)
 	}
 	return &World{e: e, comm: &Comm{g: g}, refs: 1, stopServing: stopServing}, nil
 }
@@ -177,8 +184,11 @@ func (w *World) Finalize() error {
 	if err == nil && g.checks {
 		err = comm.compare(op, "%s", op)
 	}
+	if err == nil && g.upper != nil && g.isDeserted() {
+		err = g.fail(op, coll.ErrBroken) // not all will come, and a step between nodes waits for those that live
+	}
 	if err == nil {
-		err = g.fail(op, g.t.Sync(meeting))
+		err = g.fail(op, g.sync(meeting))
 	}
 	if why != "" && errors.Is(err, context.DeadlineExceeded) {
 		err = unwindingBy(op, why)
@@ -189,14 +199,26 @@ func (w *World) Finalize() error {
 		return err
 	}
 	if last {
+		if err != nil {
+			g.announceLeft()
+			bounded, cancel := context.WithTimeout(ctx, flushTimeout)
+			e.settleFar(bounded) // without a PE that is in the job, the agent of this node may end
+			cancel()
+		}
 		e.shutDown()                                   // all ranks have called Finalize, or this one does not wait for them
 		_ = e.job.Waiter.WaitPoll((*copyWait)(w), ctx) // ctx does not end, so that it returns no error
 	}
 	// Between the two barriers all ranks stop writing into lanes. After the second one each rank reads what
 	// is in its lanes, so that the next Init finds nothing old there.
 	if err == nil {
-		_ = g.t.Sync(ctx) // a death from now on is no error of Finalize
+		if last {
+			e.settleFar(ctx)
+		}
+		_ = g.sync(ctx) // a death from now on is no error of Finalize
 		e.drainLanes()
+		if last {
+			e.drainInbox(ctx)
+		}
 	}
 	initMu.Lock()
 	defer initMu.Unlock()
@@ -205,7 +227,8 @@ func (w *World) Finalize() error {
 	}
 	current = nil
 	w.stopServing()
-	g.t.Leave()
+	e.closeInbox()
+	g.leave()
 	if err := e.job.Release(ctx); err != nil {
 		return fmt.Errorf("mpi.Finalize: %w", err)
 	}

@@ -69,6 +69,22 @@ func ringEvent(b *layout.Bell, event int) {
 	}
 }
 
+// RingWantedEvent is RingWanted for a bell whose owner sleeps on an event descriptor.
+func RingWantedEvent(b *layout.Bell, want *uint32, event int) {
+	if atomic.LoadUint32(&b.Sleeping) != 0 {
+		ringWantedEvent(b, want, event)
+	}
+}
+
+// ringWantedEvent is the slow half of RingWantedEvent, as ringWanted is that of RingWanted.
+//
+//go:noinline
+func ringWantedEvent(b *layout.Bell, want *uint32, event int) {
+	if atomic.AddUint32(&b.Sleeping, 0)&layout.BellAsleep != 0 && atomic.LoadUint32(want) != 0 {
+		ringEvent(b, event)
+	}
+}
+
 // WakeOwner wakes the owner of the bell if it sleeps. It does not read the bell first.
 func WakeOwner(b *layout.Bell) { wake(&b.Sleeping) }
 

@@ -1,17 +1,13 @@
 package shmem
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
-	"unsafe"
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/job"
-	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -153,7 +149,7 @@ func (h *heap) checkAlive(op string, pes []layout.PE) error {
 // errorOfDead returns the error of a call that needs PEs that have died.
 func (h *heap) errorOfDead(op string, pes []layout.PE) error {
 	h.told()
-	h.awaitNews(pes)
+	h.job.AwaitNews(pes)
 	var all []failure.Failure
 	for _, pe := range pes {
 		f, _ := h.job.Failures.Failure(int(pe))
@@ -163,29 +159,6 @@ func (h *heap) errorOfDead(op string, pes []layout.PE) error {
 	return errorOfFailures(op, h.job, all)
 }
 
-// newsPatience bounds the wait for a death to be on the failure page of this node.
-const newsPatience = time.Second
-
-// awaitNews waits until the failure page tells of the deaths of some PEs, so that their causes are known. Another node
-// may have told this PE of a death before.
-func (h *heap) awaitNews(pes []layout.PE) {
-	if h.far == nil {
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), newsPatience)
-	defer cancel()
-	var never uint64
-	for {
-		c := wait.Cond{Addr: unsafe.Pointer(&never), Val: 1, Width: 8, Seen: h.job.Failures.Epoch()}
-		if !slices.ContainsFunc(pes, func(pe layout.PE) bool { return !h.isDead(pe) }) {
-			return
-		}
-		if _, err := h.job.Waiter.Wait(&c, ctx); !errors.Is(err, wait.ErrFailure) {
-			return
-		}
-	}
-}
-
 // errorOfFailures returns the error of a call that failed because of these deaths. Without a job it does not name lost nodes.
 func errorOfFailures(op string, j *job.Job, all []failure.Failure) error {
 	e := &diedError{}
@@ -193,20 +166,11 @@ func errorOfFailures(op string, j *job.Job, all []failure.Failure) error {
 		f := &all[i]
 		lost := ""
 		if f.Cause.Kind() == failure.NodeLost && j != nil && j.Home != nil {
-			lost = nameNode(j, layout.PE(f.PE))
+			lost = j.NameNode(layout.PE(f.PE))
 		}
 		e.pes, e.causes, e.lost = append(e.pes, f.PE), append(e.causes, f.Cause), append(e.lost, lost)
 	}
 	return &PEError{PEs: e.pes, Op: op, Err: e}
-}
-
-// nameNode names the node of a PE by its index, and by its host if that is known.
-func nameNode(j *job.Job, pe layout.PE) string {
-	node, _ := j.Home(pe)
-	if host := j.Host(pe); host != "" {
-		return fmt.Sprintf("node %d (%s)", node, host)
-	}
-	return fmt.Sprintf("node %d", node)
 }
 
 // diedError says what each of some PEs has died of.

@@ -1,17 +1,13 @@
 package shmem
 
 import (
-	"cmp"
-	"context"
 	"errors"
-	"fmt"
 	"slices"
-	"unsafe"
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/coll/spanning"
-	"github.com/goshmem/goshmem/internal/far"
 	"github.com/goshmem/goshmem/internal/job"
+	"github.com/goshmem/goshmem/internal/spanjob"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -88,54 +84,6 @@ func madeMember(made spanning.Made, err error) (member, error) {
 	return nil, err
 }
 
-// agentPort is the agent of this node, and the data of others.
-type agentPort struct {
-	far     *far.Port
-	touched *far.Touched
-}
-
-// Announce tells the agent that the words of a team have changed.
-func (a agentPort) Announce(id int) { far.AnnounceTeam(a.far, id) }
-
-// Get copies from an offset of a PE's segment.
-func (a agentPort) Get(ctx context.Context, pe layout.PE, off uint64, data []byte) error {
-	err := a.far.Get(ctx, a.touched, pe, off, unsafe.Pointer(unsafe.SliceData(data)), len(data))
-	if _, is := errors.AsType[*far.DeadError](err); is {
-		err = fmt.Errorf("%w: %w", spanning.ErrDead, err)
-	}
-	return err
-}
-
-// newSpanningProcess returns the state of all teams of this PE that span nodes.
-func newSpanningProcess(j *job.Job) *spanning.Process {
-	words := j.Map.Wire(j.Local).Upper()
-	return spanning.NewProcess(spanning.Config{
-		Port:     agentPort{j.Far, new(far.Touched)},
-		Words:    words,
-		Offset:   uint64(uintptr(unsafe.Pointer(words)) - uintptr(j.Map.Segment(j.Local))),
-		Waiter:   j.Waiter,
-		Failures: j.Failures,
-		Dead:     j.IsDead,
-		Near: func(pe layout.PE) *layout.Upper {
-			if i, near := j.Place.Local(pe); near {
-				return j.Map.Wire(i).Upper()
-			}
-			return nil
-		},
-		Local: func(pe layout.PE) layout.Local {
-			i, _ := j.Place.Local(pe)
-			return i
-		},
-		Node: func(pe layout.PE) (int, error) {
-			if pe < 0 || int(pe) >= j.NPEs {
-				return 0, fmt.Errorf("PE %d, want 0 to %d", pe, j.NPEs-1)
-			}
-			node, _ := j.Home(pe)
-			return node, nil
-		},
-	})
-}
-
 // newWorldTeam returns this PE's side of the team of all PEs. part is the team of those on this node, and node the one of
 // World.Shared. They may have been left by an earlier world of this process.
 func newWorldTeam(j *job.Job, part, node *coll.Team) (all member, err error) {
@@ -146,7 +94,7 @@ func newWorldTeam(j *job.Job, part, node *coll.Team) (all member, err error) {
 	for i := range pes {
 		pes[i] = layout.PE(i)
 	}
-	p := newSpanningProcess(j)
+	p := spanjob.NewProcess(j, layout.UpperFirstWorld)
 	var t *spanning.Team
 	again := func() (err error) { // between two barriers, so all know the team when it is used
 		p.Clear()
@@ -157,14 +105,6 @@ func newWorldTeam(j *job.Job, part, node *coll.Team) (all member, err error) {
 		t, err = spanning.New(p, part, pes)
 	}
 	return t, err
-}
-
-// checkNodes checks that a world is possible in job j.
-func checkNodes(j *job.Job) error {
-	if j.Place.Nodes > 1 && (j.Far == nil || j.Home == nil || j.Map.Wire(j.Local) == nil) {
-		return fmt.Errorf("the job has %d nodes, and this node has no agent: %s: an agent carries operations to PEs on other nodes, want one on each node, or all PEs on one", j.Place.Nodes, cmp.Or(j.NoAgent, "oshrun has started none"))
-	}
-	return nil
 }
 
 // abandon gives up a team whose maker has failed with err. An error of arguments is that of all its PEs: they meet, since

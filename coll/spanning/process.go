@@ -6,6 +6,7 @@ import (
 	"sync"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/symheap/layout"
@@ -34,6 +35,7 @@ type Config struct {
 	Dead     func(pe layout.PE) bool          // whether a PE is known to be dead; called after a death only
 	Local    func(pe layout.PE) layout.Local  // the local index of a PE of this node
 	Node     func(pe layout.PE) (int, error)  // the index of a PE's node in the job
+	First    uint64                           // first word of the name of the first team of all PEs: layout.UpperFirstWorld, or another one
 }
 
 // Process is this process's side of all its spanning teams in one world.
@@ -51,14 +53,26 @@ func NewProcess(c Config) *Process { return &Process{Config: c, top: 1} }
 // Clear prepares the words of this PE for a new world. No other PE may use them, so it is called between two barriers
 // by other means.
 //
-// The steps of a new world have greater numbers than those of the world before, whose teams the agent still knows.
+// The steps of a new world have greater numbers than those of the world before, whose teams the agent still knows. The team of all ranks
+// of package mpi has a life of its own.
 func (p *Process) Clear() {
 	before := &p.Words.Parts[WorldID]
 	if before.Start > 0 {
 		p.top, p.worlds = before.Start+worldSteps, before.Start/worldSteps+1
 	}
-	*p.Words = layout.Upper{}
+	for id := range layout.UpperTeams {
+		if id == coll.MPIWorld {
+			continue
+		}
+		p.Words.Parts[id] = layout.UpperPart{}
+		for line := range layout.UpperLines {
+			p.Words.Lines[line][id] = layout.UpperLine{}
+		}
+	}
 }
+
+// Renew gives the next team of all PEs another name than the last one has. Its steps have greater numbers anyway.
+func (p *Process) Renew() { p.worlds++ }
 
 // worldSteps is more steps than a world makes.
 const worldSteps = 1 << 40

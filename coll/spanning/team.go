@@ -53,7 +53,7 @@ const _ = uint(WorldID-coll.ShmemWorld) + uint(coll.ShmemWorld-WorldID)
 // It does not communicate, but for the news to the agent. In a further world of a process, no member may use the team before all
 // have called New.
 func New(p *Process, part *coll.Team, pes []layout.PE) (*Team, error) {
-	return p.newTeam(part, pes, [2]uint64{layout.UpperFirstWorld + p.worlds, 0}, layout.UpperOrigin{})
+	return p.newTeam(part, pes, [2]uint64{p.First + p.worlds, 0}, layout.UpperOrigin{})
 }
 
 // makeTeam returns a team that the next step of a line makes, and describes it to the agent.

@@ -1,9 +1,9 @@
 // Command mixed uses messages and one-sided communication in one program. Heat flows along a
 // rod. Each PE sends the ends of its part to its neighbors as messages, counts its cells by an
-// atomic operation, and sums up the heat by a reduction. The program survives killed PEs:
-// their neighbors get an error instead of a message, and treat that end as insulated. The
-// first living PE has the counter; a new first PE counts from 0. With --kill, a PE kills
-// itself half way.
+// atomic operation, and sums up the heat by a reduction. The program survives killed PEs and
+// lost nodes: the neighbors of the dead get an error instead of a message, and treat that end
+// as insulated. The first living PE has the counter; a new first PE counts from 0. With
+// --kill, a PE kills itself half way.
 //
 //	oshrun -n 4 --recover .bin/09-mixed --kill 2
 package main
@@ -19,16 +19,17 @@ import (
 	"github.com/goshmem/goshmem/shmem"
 )
 
-const steps, cells = 200, 1000 // cells of each PE
+const cells = 1000 // of each PE
 
 func main() {
+	steps := flag.Int("steps", 200, "how often heat flows")
 	kill := flag.Int("kill", -1, "the PE that kills itself half way")
 	flag.Parse()
-	shmem.Run(func(w *shmem.World) error { return heatRod(w, *kill) })
+	shmem.Run(func(w *shmem.World) error { return heatRod(w, *steps, *kill) })
 }
 
 // heatRod is the program of each PE; kill is the PE that kills itself half way.
-func heatRod(w *shmem.World, kill int) error {
+func heatRod(w *shmem.World, steps, kill int) error {
 	m, err1 := mpi.Init()                 // rank i is PE i
 	done, err2 := shmem.Calloc[int](w, 1) // on the first PE: cells that were computed
 	if err := errors.Join(err1, err2); err != nil {
@@ -62,10 +63,10 @@ func heatRod(w *shmem.World, kill int) error {
 		}
 		rod, next = next, rod
 		err := shmem.AtomicAdd(w.Ctx(), done, cells, pes[0]) // one-sided: that PE does nothing for it
-		if err != nil && !errors.Is(err, shmem.ErrPEDied) {
-			return err
+		if err == nil {
+			err = w.Ctx().Quiet() // complete the addition before the next collective
 		}
-		if err := w.Ctx().Quiet(); err != nil { // complete the addition before the next collective
+		if err != nil && !errors.Is(err, shmem.ErrPEDied) {
 			return err
 		}
 		// The heat of all who live. It holds the PEs in step, too.

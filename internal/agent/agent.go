@@ -65,6 +65,7 @@ type Agent struct {
 	frame    stream.Frame      // that is being posted
 	teams    *teams.Teams
 	own      ownStream
+	inboxes  inboxes
 	express  *expressDesk      // nil: there are no express sockets
 	flusher  transport.Flusher // nil: the transport sends in Poll alone
 }
@@ -102,6 +103,7 @@ func New(cfg Config) (*Agent, error) {
 		a.sender.StartPE(layout.Local(i), cfg.Incarnation)
 	}
 	a.own.init(a)
+	a.inboxes = newInboxes(a)
 	a.teams = a.newTeams()
 	if cfg.Express != nil {
 		a.startExpress(cfg.Express)
@@ -156,8 +158,9 @@ func (a *Agent) pass() (err error) {
 	for i := range a.events {
 		a.take(&a.events[i])
 	}
+	fresh := a.inboxes.refill()
 	a.memory.ring()
-	fresh := a.takeReady()
+	fresh = a.takeReady() || fresh
 	fresh = a.readHeld() || fresh
 	posted, err := a.postAll()
 	if err == nil && posted && a.flusher != nil {
@@ -169,6 +172,7 @@ func (a *Agent) pass() (err error) {
 		now := time.Now()
 		err = a.checkWaits(now)
 		fresh = a.tellLate(now) || fresh // the next pass posts it
+		fresh = a.inboxes.remind(now) || fresh
 	}
 	if err != nil {
 		return err
@@ -304,13 +308,15 @@ func (a *Agent) DropIncarnation(node int, local layout.Local, incarnation uint32
 	case node != a.cfg.Node:
 		if node >= 0 && node < a.cfg.Nodes {
 			a.receiver.DropPE(node, local, incarnation)
+			a.inboxes.dropSource(node, local, incarnation)
 			if a.express != nil {
 				a.express.dropPE(node, local, incarnation)
 			}
 		}
 	case int(local) < len(a.sources) && a.sources[local].incarnation <= incarnation:
 		a.memory.dead[local] = true
-		a.dropSource(local)
+		a.inboxes.discard(local)
+		a.part(local)
 		a.teams.Dies(local, atomic.SwapUint64(&a.sources[local].wire.Teams, 0))
 	}
 }
@@ -323,6 +329,7 @@ func (a *Agent) DropNode(node int) {
 	a.sender.DropNode(node)
 	a.receiver.DropNode(node)
 	a.own.dropNode(node)
+	a.inboxes.dropNode(node)
 	a.teams.DropNode(node)
 	if a.express != nil {
 		a.express.dropNode(node)

@@ -10,6 +10,8 @@
 //	waits.go     how long PEs wait for other agents
 //	outbox.go    posts: headers, bodies, and when their memory is free again
 //	execute.go   the records of other nodes
+//	inbox.go     the messages of other nodes
+//	parting.go   the last messages of a PE that has died
 //	express.go   sockets of single PEs to other nodes
 //	successor.go a PE that takes the place of a dead one
 //

@@ -110,6 +110,8 @@ func (x *executor) Execute(source stream.Source, r *record.Record) (record.Statu
 			x.teams.Receive(source.Node, message)
 		}
 		return record.StatusOK, 0
+	case record.OpMessage, record.OpMessagePart:
+		return x.inboxes.receive(source, r), 0
 	}
 	status, value := x.perform(r)
 	if status == record.StatusBad {

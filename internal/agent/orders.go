@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/netip"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/wire"
@@ -48,10 +49,20 @@ type orders struct {
 	line      *os.File
 	transport *tcp.Transport
 	packet    []byte
+	parting   []partingAnswer
+}
+
+// partingAnswer is the answer to the order to drop a PE of this node, whose last messages are being sent.
+type partingAnswer struct {
+	pe     layout.Local
+	number uint64
 }
 
 // take carries out the orders that have come. A PE's record wakes the agent, too: it must not wait for a look at the line.
 func (o *orders) take(a *Agent) error {
+	if err := o.answerParted(a); err != nil {
+		return err
+	}
 	if !o.transport.Watched() {
 		return nil
 	}
@@ -117,11 +128,35 @@ func (o *orders) carryOut(a *Agent, packet []byte, fd int) error {
 		if m.Number == 0 {
 			return nil
 		}
-		answer := wire.AgentDropped{Number: m.Number}
-		return ofLine(xunix.SendAtOnce(o.line, answer.Append(nil))) // the daemon reads at once, unless it is about to end
+		if pe := layout.Local(m.PE); m.Node == a.cfg.Node && pe >= 0 && int(pe) < len(a.sources) && a.isParting(pe) {
+			o.parting = append(o.parting, partingAnswer{pe, m.Number})
+			return nil
+		}
+		return o.answerDrop(m.Number)
 	default:
 		return fmt.Errorf("order %d of the daemon, want %d or %d", kind, wire.AgentMessagePeers, wire.AgentMessageDrop)
 	}
+}
+
+// answerDrop tells the daemon that an order to drop a PE or a node is carried out.
+func (o *orders) answerDrop(number uint64) error {
+	answer := wire.AgentDropped{Number: number}
+	return ofLine(xunix.SendAtOnce(o.line, answer.Append(nil))) // the daemon reads at once, unless it is about to end
+}
+
+// answerParted answers the orders to drop PEs whose last messages have come.
+func (o *orders) answerParted(a *Agent) error {
+	for i := 0; i < len(o.parting); {
+		if a.isParting(o.parting[i].pe) {
+			i++
+			continue
+		}
+		if err := o.answerDrop(o.parting[i].number); err != nil {
+			return err
+		}
+		o.parting = slices.Delete(o.parting, i, i+1)
+	}
+	return nil
 }
 
 // setPeers takes the addresses of other agents.

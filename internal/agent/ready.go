@@ -3,6 +3,7 @@ package agent
 import (
 	"math/bits"
 	"sync/atomic"
+	"time"
 
 	"github.com/goshmem/goshmem/internal/agent/stream"
 	"github.com/goshmem/goshmem/internal/xunix"
@@ -13,7 +14,9 @@ import (
 type source struct {
 	wire *layout.Wire
 	head uint64 // entries of Ready that are taken
-	dead bool   // nothing of it is sent any more
+	dead bool   // nothing is taken of it any more; nothing of it is sent, but for messages until parting ends
+
+	parting time.Time // until when its last messages are sent; zero: they are not
 
 	incarnation uint32
 	begun       [][2]uint64 // of a dead one, by node and lane: the posts until its death (outbox.begun)
@@ -128,7 +131,9 @@ func (a *Agent) settle(arm bool) {
 		a.armed = true
 		atomic.OrUint32(&a.cfg.Page.Bell.Sleeping, layout.BellAsleep)
 	}
-	if a.cfg.Expedited && len(a.settling) > 0 { // for the States: PEs store Tail by a locked instruction
+	// For the States, and for what PEs have read of full inboxes. PEs store Tail by a locked instruction.
+	waits := arm && a.inboxes.full > 0
+	if a.cfg.Expedited && (len(a.settling) > 0 || waits) {
 		_ = xunix.Membarrier() // it has worked before, and cannot fail then
 	}
 	some := false
@@ -146,6 +151,10 @@ func (a *Agent) settle(arm bool) {
 	a.settling = a.settling[:0]
 	if !arm {
 		return
+	}
+	if waits && a.inboxes.refill() {
+		a.memory.ring()
+		some = true
 	}
 	for i := range a.sources {
 		s := &a.sources[i]

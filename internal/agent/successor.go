@@ -32,7 +32,7 @@ func (a *Agent) StartPE(local layout.Local, incarnation uint32) (started bool, e
 		return false, fmt.Errorf("start of incarnation %d of local PE %d: its incarnation %d is not dead", incarnation, local, s.incarnation)
 	case incarnation <= s.incarnation:
 		return false, fmt.Errorf("start of incarnation %d of local PE %d, want a higher one than %d", incarnation, local, s.incarnation)
-	case !a.haveEnded(s.begun):
+	case a.isParting(local) || !a.haveEnded(s.begun):
 		return false, nil
 	}
 	isOf := func(h holding) bool { return h.pe == local }
@@ -40,6 +40,7 @@ func (a *Agent) StartPE(local layout.Local, incarnation uint32) (started bool, e
 	s.wire.Reset()
 	*s = source{wire: s.wire, incarnation: incarnation}
 	a.memory.dead[local] = false
+	a.inboxes.begin(local)
 	a.sender.StartPE(local, incarnation)
 	return true, nil
 }

@@ -50,6 +50,7 @@
 //	claim.go     claims of slots, and the waits for them
 //	get.go       operations with an answer
 //	express.go   round trips past the agent
+//	message.go   messages for the inboxes of PEs
 //	pending.go   operations whose answer the caller awaits later
 //	wait.go      waits, and the errors for deaths
 //	resume.go    a Port on a region that an earlier Port has used

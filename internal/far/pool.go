@@ -85,6 +85,12 @@ func (p *pool) open(s *stream) bool {
 	if !p.has(s) {
 		return false
 	}
+	p.take(s)
+	return true
+}
+
+// take opens a free block for a stream that has no open one.
+func (p *pool) take(s *stream) {
 	i := p.free[len(p.free)-1]
 	p.free = p.free[:len(p.free)-1]
 	p.used[s.class]++
@@ -94,7 +100,6 @@ func (p *pool) open(s *stream) bool {
 	rma.StoreRelease32(&b.Closed, 0)
 	rma.StoreRelease32(&b.Fill, 0)
 	s.open, s.index, s.fill = b, i, 0
-	return true
 }
 
 // has says whether there is a block for a stream, after a sweep if need be.

@@ -75,7 +75,16 @@ func (p *Port) end(s *stream, t *Touched, body []byte) {
 //
 //go:noinline
 func (p *Port) queue(s *stream) {
-	b, queued := s.open, false
+	queued := enqueue(p, s)
+	p.mu.Unlock()
+	if queued {
+		rma.RingEvent(p.agent, p.event)
+	}
+}
+
+// enqueue puts the stream's open block into Ready, unless the agent still has it, and reports whether it has. The Port is locked.
+func enqueue(p *Port, s *stream) (queued bool) {
+	b := s.open
 	for state := atomic.LoadUint32(&b.State); state != layout.BlockQueued && !queued; state = atomic.LoadUint32(&b.State) {
 		queued = atomic.CompareAndSwapUint32(&b.State, state, layout.BlockQueued)
 	}
@@ -84,10 +93,7 @@ func (p *Port) queue(s *stream) {
 		p.tail++
 		atomic.StoreUint64(&p.wire.Tail, p.tail) // a locked instruction: the agent's bell is read after it
 	}
-	p.mu.Unlock()
-	if queued {
-		rma.RingEvent(p.agent, p.event)
-	}
+	return queued
 }
 
 // AnnounceTeam tells the agent that the words of a team of the PE have changed (layout.Upper).

@@ -1,8 +1,12 @@
 package job
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"os"
+	"slices"
+	"time"
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/envvar"
@@ -96,6 +100,39 @@ func (j *Job) Host(pe layout.PE) string {
 	v, _ := j.client.JobInfo(codec.Rank(pe), codec.KeyHostname)
 	name, _ := v.Str()
 	return name
+}
+
+// NameNode names the node of a PE by its index, and by its host if that is known.
+func (j *Job) NameNode(pe layout.PE) string {
+	node, _ := j.Home(pe)
+	if host := j.Host(pe); host != "" {
+		return fmt.Sprintf("node %d (%s)", node, host)
+	}
+	return fmt.Sprintf("node %d", node)
+}
+
+// newsPatience bounds the wait for a death to be on the failure page of this node.
+const newsPatience = time.Second
+
+// AwaitNews waits until the failure page tells of the deaths of some PEs, so that their causes are known. Another node
+// may have told this PE of a death before.
+func (j *Job) AwaitNews(pes []layout.PE) {
+	if j.Far == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), newsPatience)
+	defer cancel()
+	_ = j.Waiter.AwaitDeaths(ctx, func() bool { // without the news, the cause is unknown
+		return !slices.ContainsFunc(pes, func(pe layout.PE) bool { return !j.IsDead(pe) })
+	})
+}
+
+// RequireAgent returns an error if the job has several nodes, and this one has no agent.
+func (j *Job) RequireAgent() error {
+	if j.Place.Nodes == 1 || j.Far != nil && j.Home != nil && j.Map.Wire(j.Local) != nil {
+		return nil
+	}
+	return fmt.Errorf("the job has %d nodes, and this node has no agent: %s: an agent carries operations and messages to PEs on other nodes, want one on each node, or all PEs on one", j.Place.Nodes, cmp.Or(j.NoAgent, "oshrun has started none"))
 }
 
 // consumers returns how many processes share the processors of this node: the near PEs, and the agent.

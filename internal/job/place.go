@@ -130,12 +130,3 @@ func (p Place) check(pe layout.PE, npes int) error {
 	}
 	return nil
 }
-
-// RequireOneNode returns an error if the job has several nodes. It is for layers that work on one node only, and for
-// nodes without an agent.
-func (p Place) RequireOneNode() error {
-	if p.Nodes == 1 {
-		return nil
-	}
-	return fmt.Errorf("the job has %d nodes, and this one has %s: want one node, start all PEs of the job on the same host", p.Nodes, p)
-}

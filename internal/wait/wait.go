@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/hook"
@@ -145,6 +146,22 @@ func (w *Waiter) Wait(c *Cond, ctx context.Context) (uint64, error) { //nolint:r
 		}
 		if x, err := w.sleep(c, ctx, &timeout); err != nil || c.holds(x) {
 			return x, err
+		}
+	}
+}
+
+// AwaitDeaths waits until known returns true. It looks again after each death.
+//
+//   - Errors: the cause of ctx; ErrClosed.
+func (w *Waiter) AwaitDeaths(ctx context.Context, known func() bool) error {
+	var never uint64
+	for {
+		c := Cond{Addr: unsafe.Pointer(&never), Val: 1, Width: 8, Seen: w.Epoch()}
+		if known() {
+			return nil
+		}
+		if _, err := w.Wait(&c, ctx); !errors.Is(err, ErrFailure) {
+			return err
 		}
 	}
 }

@@ -308,6 +308,12 @@
 // agent may have to send again after a lost connection is not below Done. So nobody reads what
 // the PE overwrites. The blocks of a lost node need BlockIdle only.
 //
+// Inbox: the agent writes cells as any sender of a lane does, and tells the PE by its bell. It stores Queued when it has taken a
+// message, before or after the cell is written. The step publishes a death only when the agent has answered that it takes nothing of
+// the dead one any more. So a PE that finds the death, and then reads cells up to what Queued says, has read all that
+// will ever come of the dead one. Want: the agent sets it when messages wait for room, then executes membarrier before it looks at
+// the counts once more and sleeps. The PE rings the agent's bell after it has stored the counts, if Want is set.
+//
 // Slots, Rooms, Pieces: the PE stores 0 in Slot.Seq before the record of the request (its store
 // to Fill orders both). For the answer, the agent writes the data, which go to a room, to a
 // piece or into the heap, then Value and Status, then Seq (release); then it rings the PE's
@@ -329,7 +335,7 @@ const (
 	Magic = 0x4d454d48534f47 // "GOSHMEM", little endian
 	// FailureMagic begins a failure page.
 	FailureMagic = 0x4c494146534f47 // "GOSFAIL", little endian
-	Version      = 20
+	Version      = 21
 
 	MaxRegions = 8
 	MaxTeams   = 64

@@ -61,6 +61,10 @@ const UpperWorld = 0
 // UpperFirstWorld is the first word of a name whose second is 0. In the next world it is one more, and so on.
 const UpperFirstWorld = 1
 
+// UpperFirstRanks is UpperFirstWorld for the team of all ranks of package mpi, which has an id of its own. Agents do not know it before a
+// member has described it: its members meet by other means after that.
+const UpperFirstRanks = 1 << 32
+
 // UpperPart is the part of a team on a node, as one of its members describes it.
 type UpperPart struct {
 	Start uint64    // the number of this member's step before its first one, on both lines; never the same again for an id

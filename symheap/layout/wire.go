@@ -17,6 +17,13 @@ const (
 	WireRoom      = 2048               // bytes of data for each slot
 	WirePieces    = 8                  // buffers for long data that go to private memory
 	WirePiece     = 64 << 10
+	InboxSize     = 256 << 10 // bytes of the lane from the agent
+)
+
+// How that lane is cut: see LaneShape.
+const (
+	InboxCells = MaxCells
+	InboxData  = InboxSize - InboxCells*CellSize
 )
 
 // Classes of streams.
@@ -67,6 +74,30 @@ type Wire struct {
 	Pieces [WirePieces][WirePiece]byte
 	_      [4096]byte
 	Blocks [WireBlocks]Block
+	Inbox  Inbox
+}
+
+// Inbox is how the agent gives the PE the messages from other nodes: by a lane of which it is the sender. The mark of a cell has the PE
+// that sends the message (InboxPE). What finds no room waits in the agent's memory, and follows in its order.
+type Inbox struct {
+	Head   Lane
+	Open   uint32 // 1: the PE takes messages, otherwise the agent drops them; the PE (sequentially consistent)
+	_      uint32
+	Queued uint64 // number of the newest cell that the agent has for the PE, whether it is written or waits; the agent (release)
+	_      [48]byte
+	Lane   [InboxSize]byte
+}
+
+// InboxPE is the place of the sender's PE in the mark of an inbox's cell, above the kind.
+const InboxPE = 40
+
+// InboxPEs is how many PEs there is room for.
+const InboxPEs = 1 << (64 - InboxPE)
+
+// Cells returns the first cell of the lane, and its room for data.
+func (b *Inbox) Cells() (first *Cell, room unsafe.Pointer) {
+	at := unsafe.Pointer(&b.Lane)
+	return (*Cell)(at), unsafe.Add(at, InboxCells*CellSize)
 }
 
 // Reset makes the region that of a PE that has sent nothing. The agent calls it for the successor of a dead PE, before that one
@@ -77,6 +108,7 @@ func (w *Wire) Reset() {
 		b := &w.Blocks[i]
 		b.Node, b.Class, b.Fill, b.State, b.First, b.Closed = 0, 0, 0, BlockIdle, 0, 0
 	}
+	w.Inbox = Inbox{}
 }
 
 // AgentPage is a file of its own, which the agent and the PEs of its node map.

@@ -106,6 +106,26 @@ func AppendSignal(b []byte, pe layout.Local, off uint64, code uint8, value uint6
 	return b
 }
 
+// ReserveMessage appends a message whose cell has the words match and size, and returns where the caller then writes its n bytes of data. The code
+// has the kind. body is the body of the cell; nil: it has none besides the data.
+func ReserveMessage(b []byte, pe layout.Local, code uint8, match, size uint64, body []byte, n int) (record, data []byte) {
+	if body != nil {
+		code |= MessageBody
+	}
+	head := messageHead(code)
+	b, p := reserve(b, OpMessage, code, pe, n, match, head+pad(n))
+	putWords(p, size)
+	copy(p[8:head], body)
+	return b, padded(p[head:], n)
+}
+
+// ReserveMessagePart appends the next part of a message, and returns where the caller then writes its n bytes, at least 1. The code is
+// MessageCut or 0.
+func ReserveMessagePart(b []byte, pe layout.Local, code uint8, n int) (record, data []byte) {
+	b, p := reserve(b, OpMessagePart, code, pe, n, 0, pad(n))
+	return b, padded(p, n)
+}
+
 // reserve appends the header of a record and room for its payload.
 func reserve(b []byte, op Op, code uint8, pe layout.Local, length int, off uint64, payload int) (record, room []byte) {
 	at, size := len(b), header+payload

@@ -65,6 +65,8 @@ func (l *Limits) Check(r *Record) error {
 			return r.bad("code", uint64(r.Code), "%d or %d", SignalSet, SignalAdd)
 		}
 		return l.checkWord(r, 8)
+	case OpMessage, OpMessagePart:
+		return r.checkMessage()
 	case OpPutFrom, OpTeam:
 		return r.bad("op", uint64(r.Op), "a put with its data")
 	default:
@@ -155,6 +157,23 @@ func (l *Limits) checkAtomic(r *Record) error {
 		return r.bad("code", uint64(code), "%d to %d", least, atomicEnd-1)
 	}
 	return l.checkWord(r, uint64(width))
+}
+
+// checkMessage checks a message or a part of one. What its parts are together is for the agent to check.
+func (r *Record) checkMessage() error {
+	if r.Op == OpMessagePart {
+		if r.Code != 0 && r.Code != MessageCut {
+			return r.bad("code", uint64(r.Code), "0 or %d", MessageCut)
+		}
+		return nil
+	}
+	if r.Code&MessageKind == 0 || r.Code&^(MessageKind|MessageBody|MessageCut) != 0 {
+		return r.bad("code", uint64(r.Code), "a kind from 1 to %d, and flags", MessageKind)
+	}
+	if r.Code&MessageCut != 0 && r.Length == 0 {
+		return r.bad("length", 0, "at least 1 of a message that goes on")
+	}
+	return nil
 }
 
 // checkWord checks an operation on one word.

@@ -19,6 +19,8 @@
 //	signal       SignalSet or SignalAdd   0              u64 value
 //	fetch once   AtomicCode, width        0              u64 operand, u64 cond, u64 number, u64 slot
 //	put from     0                        bytes of data  u64 from
+//	message      kind, MessageBody, Cut   bytes of data  u64 size, the body of a cell, data
+//	part         MessageCut or 0          bytes of data  data
 //
 // Of strided records, n blocks of block bytes begin step bytes apart at the target, and the data is the
 // blocks one after the other. "to" is where the answer's data goes: an offset in the segment of the PE that
@@ -26,6 +28,10 @@
 //
 // A put from the heap goes from a PE to the agent of its node only: "from" is where the data lies in the PE's segment.
 // The agent sends a put with the data in its place, so its length is that of a put at most.
+//
+// A message is for the inbox of a PE (layout.Inbox). In place of an offset it has the word Match of a cell, and size is the word Size.
+// The body is there with MessageBody only. A message of more data than a record can have is cut: parts follow, one
+// directly behind the other in the stream, the last one without MessageCut. All have MaxMessage bytes of data together at most.
 //
 // # Checks
 //

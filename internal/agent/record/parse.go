@@ -127,6 +127,12 @@ func sizeAt(b []byte) (int, error) {
 		size = SizeSignal
 	case OpPutFrom:
 		size = SizePutFrom
+	case OpMessage:
+		size = header + uint64(messageHead(uint8(first>>8))) + (length+7)&^7
+	case OpMessagePart:
+		if size = header + (length+7)&^7; length == 0 { // shorter than any other record
+			return 0, &Error{Op: op, Field: "length", Got: 0, Want: "at least 1"}
+		}
 	default:
 		return 0, &Error{Field: "op", Got: uint64(op), Want: fmt.Sprintf("%d to %d", OpPut, opEnd-1)}
 	}

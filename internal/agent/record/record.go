@@ -22,6 +22,8 @@ const (
 	OpFetchOnce                 // OpAtomicFetch, unless the target's agent has executed this number of the PE by an express socket
 	OpPutFrom                   // a put whose data is in the source's heap; its agent makes it an OpPut when it sends it
 	OpTeam                      // a message of an agent to another one, about a team whose PEs are on several nodes
+	OpMessage                   // a message for the inbox of a PE, or its first part
+	OpMessagePart               // the next part of the message before, of the same source
 	opEnd
 )
 
@@ -29,6 +31,7 @@ var opNames = [...]string{
 	OpPut: "put", OpPutStrided: "strided put", OpGet: "get", OpGetStrided: "strided get",
 	OpAtomic: "atomic", OpAtomicFetch: "fetch", OpSignal: "signal", OpFetchOnce: "repeated fetch",
 	OpPutFrom: "put from the heap", OpTeam: "team message",
+	OpMessage: "message", OpMessagePart: "part of a message",
 }
 
 // String returns the operation's name.
@@ -85,6 +88,13 @@ const (
 	TeamLater              // with what is said to it later
 )
 
+// Codes of OpMessage and OpMessagePart. The lowest bits of that of OpMessage are the kind of cell (internal/lane).
+const (
+	MessageKind uint8 = 1<<5 - 1 // the bits of the kind
+	MessageBody uint8 = 1 << 6   // OpMessage: there is a body of the cell, of layout.CellBody bytes, besides the data
+	MessageCut  uint8 = 1 << 7   // an OpMessagePart follows
+)
+
 // MayWait reports whether the word that r is executed may wait: its sender says that others follow, or that it needs it later only.
 func (r *Record) MayWait() bool { return r.Op == OpTeam && r.Code == TeamLater }
 
@@ -129,6 +139,10 @@ const (
 	shapeSize  = 24 // step, block, n
 	answerSize = 16 // to, slot
 
+	MaxMessage     = 16 << 10               // the data of a message, in all its records
+	MaxMessageData = MaxRecord - header - 8 // the data of an OpMessage without a body
+	MaxMessagePart = MaxRecord - header     // the data of an OpMessagePart
+
 	SizePutWord     = header + 8
 	SizeGet         = header + answerSize
 	SizeGetStrided  = header + shapeSize + answerSize
@@ -151,6 +165,20 @@ func SizePut(n int) int { return header + pad(n) }
 
 // SizePutStrided returns the size of a strided put record with n bytes of data.
 func SizePutStrided(n int) int { return header + shapeSize + pad(n) }
+
+// SizeMessage returns the size of an OpMessage with n bytes of data.
+func SizeMessage(code uint8, n int) int { return header + messageHead(code) + pad(n) }
+
+// messageHead returns the bytes of an OpMessage before its data.
+func messageHead(code uint8) int {
+	if code&MessageBody != 0 {
+		return 8 + layout.CellBody
+	}
+	return 8
+}
+
+// SizeMessagePart returns the size of an OpMessagePart with n bytes of data.
+func SizeMessagePart(n int) int { return header + pad(n) }
 
 // pad rounds n up to a multiple of 8.
 func pad(n int) int { return (n + 7) &^ 7 }
@@ -175,11 +203,13 @@ type Record struct {
 // Size returns the record's size in bytes.
 func (r *Record) Size() int { return header + len(r.payload) }
 
-// Data returns the data of puts. It is part of the bytes that Parse was given.
+// Data returns the data of puts and messages. It is part of the bytes that Parse was given.
 func (r *Record) Data() []byte {
 	switch r.Op {
-	case OpPut, OpTeam:
+	case OpPut, OpTeam, OpMessagePart:
 		return r.payload[:r.Length]
+	case OpMessage:
+		return r.payload[messageHead(r.Code):][:r.Length]
 	case OpPutStrided:
 		return r.payload[shapeSize:][:r.Length]
 	default:
@@ -253,6 +283,22 @@ func (r *Record) Number() uint64 {
 		return 0
 	}
 	return r.word(2)
+}
+
+// MessageSize returns the word Size of the cell of an OpMessage.
+func (r *Record) MessageSize() uint64 {
+	if r.Op != OpMessage {
+		return 0
+	}
+	return r.word(0)
+}
+
+// MessageBody returns the body of the cell of an OpMessage; nil: it has none besides its data.
+func (r *Record) MessageBody() []byte {
+	if r.Op != OpMessage || r.Code&MessageBody == 0 {
+		return nil
+	}
+	return r.payload[8:][:layout.CellBody]
 }
 
 // Atomic returns the code of atomic operations and the bytes of the word.

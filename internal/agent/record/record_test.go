@@ -76,7 +76,7 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// TestFields appends records with random fields and finds the same fields in what Parse returns.
+// TestFields appends records but messages (TestMessageFields) with random fields and finds the same fields in what Parse returns.
 func TestFields(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		word := func(name string) uint64 { return rapid.Uint64().Draw(t, name) }
@@ -86,7 +86,7 @@ func TestFields(t *testing.T) {
 		slot := rapid.Uint64Range(0, layout.WireSlots-1).Draw(t, "slot")
 		s := Shape{Step: word("step"), Block: rapid.Uint64Range(1, 60).Draw(t, "block"), N: rapid.Uint64Range(1, 60).Draw(t, "n")}
 		data := rapid.SliceOfN(rapid.Byte(), 1, 64).Draw(t, "data")
-		op := Op(rapid.IntRange(int(OpPut), int(opEnd)-1).Draw(t, "op"))
+		op := Op(rapid.IntRange(int(OpPut), int(OpTeam)).Draw(t, "op"))
 
 		want := Record{Op: op, Local: uint16(pe), Offset: off}
 		var record []byte
@@ -422,6 +422,9 @@ func FuzzParse(f *testing.F) {
 	f.Add(AppendGetStrided(nil, 1, testHeap, Shape{16, 8, 3}, testHeap, 3))
 	f.Add(AppendAtomicFetch(AppendAtomic(nil, 1, testHeap, 3, 1, 2), 1, testHeap, 4|Width32, 1, 2, 3))
 	f.Add(AppendPutFrom(AppendSignal(nil, 1, testHeap, SignalAdd, 1), 1, testHeap, 64, testHeap+8))
+	message, _ := ReserveMessage(nil, 1, 1|MessageCut, 5, 6, bodyOf(7), 9)
+	message, _ = ReserveMessagePart(message, 1, 0, 3)
+	f.Add(message)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		n := 0
 		count, countErr := Count(b)
@@ -473,6 +476,14 @@ func checkReachOf(t *testing.T, r *Record) {
 		}
 		for i := range s.N {
 			touch(r.Offset+i*s.Step, s.Block)
+		}
+	case OpMessage:
+		if r.Code&MessageKind == 0 || len(r.Data()) != int(r.Length) || len(r.MessageBody()) != 0 && len(r.MessageBody()) != layout.CellBody {
+			t.Fatalf("%+v: data of %d bytes, body of %d", r, len(r.Data()), len(r.MessageBody()))
+		}
+	case OpMessagePart:
+		if len(r.Data()) != int(r.Length) || r.Length == 0 {
+			t.Fatalf("%+v: data of %d bytes", r, len(r.Data()))
 		}
 	default:
 		touch(r.Offset, 4)

@@ -37,6 +37,13 @@
 // sends done together with the next done or answer to that node that does not wait, or when the driver
 // calls TellAll. A welcome tells it, too.
 //
+// # Records that wait for a PE
+//
+// The records of messages go to PEs that may not take them. The driver keeps them, within bounds, and then holds the stream (Receiver.Hold):
+// what has come is executed, but not done. So it is never sent again, and the source stops when it has filled
+// its quota of blocks. The driver has the receiver say from time to time that it lives (Remind), by a done with
+// the same number: otherwise the sender would take the node for one that does not answer.
+//
 // # Connections
 //
 // The sender's frames and the receiver's replies share one connection, which the sender's node opens:

@@ -356,7 +356,7 @@ func TestResend(t *testing.T) {
 	}
 	expectSunk(t, s, 2, "answer 0 slot 3 #6: ok, 1", Header{Kind: KindValue, Number: 6, Word: 1, N: 3})
 	expectSunk(t, s, 2, "done 1.0.0: 8", Header{Kind: KindDone, Number: 8})
-	expectSunk(t, s, 2, "", Header{Kind: KindDone, Number: 8})
+	expectSunk(t, s, 2, "done 1.0.0: 8", Header{Kind: KindDone, Number: 8}) // a reminder
 	s.Broken(1, 2)
 	s.Retry(1)
 	expectRequests(t, s, "")

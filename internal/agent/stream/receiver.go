@@ -42,6 +42,8 @@ type inStream struct {
 	floor       uint32 // valid if dropped
 	executed    uint64 // records below are executed
 	told        uint64 // the last done of the current connection
+	held        bool   // records above told are executed, and not done until Release
+	remind      bool   // told is to be said again
 	answers     ring
 }
 
@@ -207,6 +209,9 @@ func (r *Receiver) execute(node, at int, p *piece, x Executor) error {
 	if len(body) > 0 {
 		return p.bad("bytes", uint64(p.Bytes), "%d, the size of its %d records", int(p.Bytes)-len(body), p.N)
 	}
+	if st.held {
+		return nil
+	}
 	if !waits {
 		n.later.add(at)
 		r.later.add(node)
@@ -282,8 +287,11 @@ func (n *inNode) welcome(f *Frame) bool {
 	return true
 }
 
-// done returns how many records are done: executed, and their answers sent.
+// done returns how many records are done: executed, and their answers sent. The records of a stream that is held are not.
 func (st *inStream) done() uint64 {
+	if st.held {
+		return st.told
+	}
 	if a := st.answers.unsent(); a != nil {
 		return a.number
 	}
@@ -310,12 +318,53 @@ func (n *inNode) nextReply(f *Frame) bool {
 			n.turns.add(at)
 			return true
 		}
-		if st.known && st.executed > st.told {
+		if done := st.done(); st.known && (done > st.told || st.remind) {
 			*f = Frame{Header: st.header(KindDone, at)}
-			f.Number = st.executed
-			st.told = st.executed
+			f.Number = done
+			st.told, st.remind = done, false
 			return true
 		}
+	}
+}
+
+// Hold is called from Execute: the records of the source count as executed from now on, and as done only after Release. So the source
+// keeps their blocks, and stops when it has filled as many as it may. It is for records without answers.
+func (r *Receiver) Hold(s Source) {
+	if n := &r.nodes[s.Node]; n.state != dead {
+		n.stream(streamIndex(s.Local, s.Class)).held = true
+	}
+}
+
+// Release ends a Hold, unless the source is another incarnation by now.
+func (r *Receiver) Release(s Source) {
+	if st := r.heldStream(s); st != nil {
+		st.held = false
+		r.giveTurn(s)
+	}
+}
+
+// Remind says again to the node of a held source what is done: this node lives, although nothing more is done.
+func (r *Receiver) Remind(s Source) {
+	if st := r.heldStream(s); st != nil {
+		st.remind = true
+		r.giveTurn(s)
+	}
+}
+
+// heldStream returns the stream of a source, or nil if it is not held.
+func (r *Receiver) heldStream(s Source) *inStream {
+	n, at := &r.nodes[s.Node], streamIndex(s.Local, s.Class)
+	if n.state == dead || at >= len(n.streams) || !n.streams[at].held || n.streams[at].incarnation != s.Incarnation {
+		return nil
+	}
+	return &n.streams[at]
+}
+
+// giveTurn lets Next look at the stream of a source, if there is a connection. A new one begins with what is done.
+func (r *Receiver) giveTurn(s Source) {
+	if n := &r.nodes[s.Node]; n.state == running || n.state == waiting {
+		n.turns.add(streamIndex(s.Local, s.Class))
+		r.turns.add(s.Node)
 	}
 }
 
@@ -338,6 +387,7 @@ func (r *Receiver) DropPE(node int, local layout.Local, incarnation uint32) {
 		if !st.dropped || incarnation > st.floor {
 			st.dropped, st.floor = true, incarnation
 		}
+		st.held, st.remind = st.held && st.incarnation > st.floor, false
 		if st.known && st.incarnation <= st.floor {
 			// The counts stay: the sender, which may not know of the death yet, compares them with its own.
 			st.answers, st.told = ring{}, st.executed

@@ -444,6 +444,27 @@ func (s *Sender) DropPE(local layout.Local) {
 	}
 }
 
+// DropClass forgets the records of one class of a PE of this node. The others go on.
+func (s *Sender) DropClass(local layout.Local, class int) {
+	for i := range s.nodes {
+		if n := &s.nodes[i]; n.streams != nil {
+			s.dropStream(n, streamIndex(local, class))
+		}
+	}
+}
+
+// HasRecords reports whether there are records of a PE of this node that are not done.
+func (s *Sender) HasRecords(local layout.Local) bool {
+	for i := range s.nodes {
+		for class := 0; class < layout.WireClasses && s.nodes[i].streams != nil; class++ {
+			if s.nodes[i].streams[streamIndex(local, class)].busy {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // StartPE begins a new incarnation of a PE, which is dropped or has no records yet.
 func (s *Sender) StartPE(local layout.Local, incarnation uint32) {
 	s.DropPE(local)

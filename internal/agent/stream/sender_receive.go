@@ -9,7 +9,7 @@ import (
 
 // Sink is what the driver does with the replies to a Sender.
 type Sink interface {
-	// Done stores a count in the PE's Done[class][node], with release order.
+	// Done stores a count in the PE's Done[class][node], with release order. The count may be the same as before.
 	Done(local layout.Local, class, node int, count uint64)
 	// Data copies a part of the data of an answer to offset to of the PE's segment.
 	Data(local layout.Local, to uint64, data []byte)
@@ -68,6 +68,10 @@ func (s *Sender) handle(node int, p *piece, sink Sink) error {
 	case KindDone:
 		if p.Number > st.sent {
 			return p.bad("done", p.Number, "at most the %d records that were sent", st.sent)
+		}
+		if p.Number == st.done { // a reminder: the records above wait for a PE there, and its node lives
+			sink.Done(layout.Local(p.Local), int(p.Class), node, p.Number)
+			return nil
 		}
 		return s.setDone(node, at, p.Number, sink)
 	default:

@@ -67,6 +67,12 @@ var table = []group{
 		note:     "a PE's side of operations on PEs of other nodes",
 		may:      []string{"layer 0", "layer 1", "rma", "internal/wait"},
 	},
+	{
+		layer:    "3",
+		packages: []string{"internal/lane"},
+		note:     "what both ends of a lane of messages agree on",
+		may:      []string{"layer 0", "rma"},
+	},
 	{layer: "3", packages: []string{"detector"}, may: []string{"layer 0", "layer 1", "layer 2"}},
 	{
 		layer:    "4",
@@ -85,6 +91,12 @@ var table = []group{
 		note:     "teams that span nodes, as a PE calls their collectives",
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4", "coll"},
 		never:    []string{"detector/...", "internal/job"},
+	},
+	{
+		layer:    "5",
+		packages: []string{"internal/spanjob"},
+		note:     "connects such teams with the process's job",
+		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4", "coll/spanning"},
 	},
 	{
 		layer:    "5",
@@ -193,7 +205,7 @@ type owner struct {
 var owners = []owner{
 	{
 		"unsafe",
-		[]string{"symheap", "symheap/layout", "failure", "rma", "internal/wait", "internal/far", "internal/fold", "internal/reach", "coll", "coll/span", "coll/spanning", "shmem", "mpi", "internal/xunix", "internal/agent", "internal/agent/teams"},
+		[]string{"symheap", "symheap/layout", "failure", "rma", "internal/wait", "internal/far", "internal/lane", "internal/spanjob", "internal/fold", "internal/reach", "coll", "coll/span", "coll/spanning", "shmem", "mpi", "internal/xunix", "internal/agent", "internal/agent/teams"},
 		"memory that is not Go's is handled in few places",
 	},
 	{"golang.org/x/sys", []string{"internal/xunix"}, "system calls go through internal/xunix"},

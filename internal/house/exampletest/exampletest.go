@@ -195,11 +195,12 @@ func install(t *testing.T, r Row) string {
 // start runs a command in a folder made by install, and checks its output and exit status. It returns the standard error.
 func start(t *testing.T, dir, command, pattern string, status int) (stderr string) {
 	t.Helper()
-	return startAmid(t, dir, command, pattern, status, func(int) {})
+	_, stderr = startAmid(t, dir, command, pattern, status, func(int) {})
+	return stderr
 }
 
-// startAmid is start with a call in the midst of the run, which gets the process of oshrun.
-func startAmid(t *testing.T, dir, command, pattern string, status int, amid func(oshrun int)) (stderr string) {
+// startAmid is start with a call in the midst of the run, which gets the process of oshrun. It also returns the output, its lines sorted.
+func startAmid(t *testing.T, dir, command, pattern string, status int, amid func(oshrun int)) (output, stderr string) {
 	t.Helper()
 	if *programs != "" {
 		command = strings.Replace(command, ".bin/", *programs, 1)
@@ -217,11 +218,12 @@ func startAmid(t *testing.T, dir, command, pattern string, status int, amid func
 		t.Fatalf("%s: status %d (%v), want %d; %s%s", command, got, err, status, &out, &said)
 	}
 	lines := slices.Sorted(strings.Lines(out.String()))
-	is, err := regexp.MatchString("^(?:"+pattern+")$", strings.Join(lines, ""))
+	output = strings.Join(lines, "")
+	is, err := regexp.MatchString("^(?:"+pattern+")$", output)
 	if err != nil || !is {
 		t.Errorf("%s: output %q, want %q (%v); %s", command, lines, pattern, err, &said)
 	}
-	return said.String()
+	return output, said.String()
 }
 
 // checkSource checks that the example has at most maxLines lines, and that its comment ends with its command.
