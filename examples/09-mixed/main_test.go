@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/goshmem/goshmem/internal/house/exampletest"
 )
@@ -28,7 +29,7 @@ func TestMixedSurvives(t *testing.T) { exampletest.Survive(t, expected) }
 
 // Any PE or node may be lost at any moment, by its agent, its daemon, or all of its processes.
 func TestMixedSurvivesNode(t *testing.T) {
-	const npes, steps = 6, 2000
+	const npes, steps = 6, 4000
 	for _, place := range []string{"slot", "node"} {
 		for _, victim := range []exampletest.Victim{exampletest.Agent, exampletest.OnePE, exampletest.Daemon, exampletest.AllOfOne} {
 			for _, pe := range []int{0, 3} {
@@ -37,7 +38,8 @@ func TestMixedSurvivesNode(t *testing.T) {
 				}
 				t.Run(fmt.Sprintf("by %s, %v of PE %d", place, victim, pe), func(t *testing.T) {
 					out := exampletest.Lose(t, exampletest.Loss{
-						Options: fmt.Sprintf("-n %d --map-by %s", npes, place), Args: fmt.Sprint("--steps ", steps), PE: pe, Victim: victim, Pattern: "heat .*\n",
+						Options: fmt.Sprintf("-n %d --map-by %s", npes, place), Args: fmt.Sprint("--steps ", steps), PE: pe, Victim: victim,
+						After: 90 * time.Millisecond, Pattern: "heat .*\n",
 					})
 					var dead []int
 					for other := range npes {

@@ -17,7 +17,7 @@ import (
 func SurviveNode(t *testing.T, args, pattern string) {
 	t.Helper()
 	r := here(t)
-	Lose(t, Loss{Options: "-n " + r.npes, Args: args, PE: -1, Victim: Agent, Pattern: pattern})
+	Lose(t, Loss{Options: "-n " + r.npes, Args: args, PE: -1, Victim: Agent, After: 200 * time.Millisecond, Pattern: pattern})
 }
 
 // Victim is a process that is killed.
@@ -40,7 +40,8 @@ type Loss struct {
 	Args    string // of the example
 	PE      int    // the victim, or a PE of its node; -1: any that is well under way first
 	Victim  Victim
-	Pattern string // as of Run
+	After   time.Duration // processor time of a PE that is more than its start takes
+	Pattern string        // as of Run
 }
 
 // Lose starts the example in the current folder on 3 emulated nodes under --recover, and kills the victim. The example must end with
@@ -56,8 +57,8 @@ func Lose(t *testing.T, l Loss) (output string) {
 	return output
 }
 
-// wellUnderWay is how much processor time of a PE is more than its start takes, in the hundredths of a second of /proc.
-const wellUnderWay = 20
+// tick is the unit of processor time in /proc.
+const tick = 10 * time.Millisecond
 
 // kill kills the victim when a PE of its node, or the one that is named, is well under way.
 func (l *Loss) kill(t *testing.T, oshrun int, example string) {
@@ -66,7 +67,7 @@ func (l *Loss) kill(t *testing.T, oshrun int, example string) {
 	defer look.Stop()
 	for ; t.Context().Err() == nil; <-look.C {
 		if ticksOf(oshrun) < 0 {
-			t.Errorf("the job has ended before a PE had computed for %d ms", 10*wellUnderWay)
+			t.Errorf("the job has ended before a PE had computed for %v", l.After)
 			return
 		}
 		for _, daemon := range below(oshrun) {
@@ -96,7 +97,7 @@ func (l *Loss) victims(daemon int, example string) []int {
 			agent = child
 		case !strings.Contains(line, example):
 			continue
-		case (l.PE < 0 || rankOf(child) == l.PE) && ticksOf(child) >= wellUnderWay:
+		case (l.PE < 0 || rankOf(child) == l.PE) && ticksOf(child) >= int(l.After/tick):
 			pe = child
 		}
 		all = append(all, child)
