@@ -556,7 +556,7 @@ func (s *Step) SetAgents(addrs []string) error {
 	}
 	for node, part := range s.agent.parts {
 		if part.Count > 0 && addrs[node] == "" {
-			s.agent.retire(fmt.Errorf("%s has none", s.cfg.Share.Hosts[node]))
+			s.agent.retire(fmt.Errorf("%s has none, so no node uses its own", s.cfg.Share.Hosts[node]))
 			return nil
 		}
 	}
