@@ -271,7 +271,7 @@ func (nd *node) takeTeams() (some bool) {
 func (x *process) join() {
 	c := x.of.c
 	x.p = NewProcess(Config{
-		Port: x, Words: x.words, Waiter: x.w, Failures: x.of.view, Offset: 0,
+		Port: x, Words: x.words, Waiter: x.w, Failures: x.of.view, Offset: 0, First: layout.UpperFirstWorld,
 		Dead: func(pe layout.PE) bool { x.breathe(); return x.of.view.Dead(int(pe), 1) },
 		Near: func(pe layout.PE) *layout.Upper {
 			x.breathe()
