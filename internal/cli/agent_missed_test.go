@@ -34,11 +34,15 @@ func testLate(args []string, stdout, stderr io.Writer) int {
 	}
 	w, err := shmem.Init()
 	if dead, is := errors.AsType[*shmem.PEError](err); is {
-		fmt.Fprintf(stdout, "PE %s learns that %v are dead\n", os.Getenv("PMIX_RANK"), dead.PEs)
+		fmt.Fprintf(stdout, "PE %s learns of %v\n", os.Getenv("PMIX_RANK"), dead.PEs)
 		return 0
 	}
-	if err == nil {
-		err = w.Finalize()
+	if err == nil { // a tolerant world may begin without PEs that die in Init
+		var failed []int
+		if failed, err = w.Team().Validate(); err == nil {
+			fmt.Fprintf(stdout, "PE %d learns of %v\n", w.MyPE(), failed)
+			err = w.Finalize()
+		}
 	}
 	if err != nil {
 		fmt.Fprintln(stderr, err)
@@ -82,12 +86,14 @@ func TestAgentIsMissed(t *testing.T) {
 			}
 			over := j.rest()
 			status, said := j.endedAfter(testPatience, func() { <-over })
-			if status != 3 || !strings.Contains(said, "node1 is lost") || !strings.Contains(said, why) {
+			isLost := strings.Contains(said, "node1 is lost") && strings.Contains(said, why)
+			if status != 3 || c.does == "asks" && !isLost { // where PEs fail, all others may have ended before
 				t.Errorf("status %d, want 3, and the loss of node1 by the end of its agent:\n%s", status, said)
 			}
-			for pe := range 2 {
-				if want := fmt.Sprintf("PE %d learns that [2 3] are dead\n", pe); !strings.Contains(j.stdout.String(), want) {
-					t.Errorf("no %q in\n%s\n%s", want, &j.stdout, said)
+			for pe := range 2 { // one of those that fail may be known before the other
+				list, _ := after(j.stdout.String(), fmt.Sprintf("PE %d learns of ", pe))
+				if c.does == "asks" && list != "[2 3]" || !among(list, []int{2, 3}) {
+					t.Errorf("PE %d learns of %q, want PEs 2 and 3\n%s\n%s", pe, list, &j.stdout, said)
 				}
 			}
 		})
