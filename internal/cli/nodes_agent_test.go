@@ -260,7 +260,7 @@ func (j *job) endedWith(words string) (said string) {
 	return said
 }
 
-// The end of agents that no PE uses ends nothing. A program of shmem that begins afterwards says why it cannot.
+// The end of agents that no PE uses ends nothing. When a program of shmem begins afterwards, its node is lost, and oshrun says why.
 func TestEmulatedUnusedAgentKills(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -269,7 +269,7 @@ func TestEmulatedUnusedAgentKills(t *testing.T) {
 		words  []string
 	}{
 		{"true", 0, nil},
-		{`exec "$1" pe t-shmem`, 1, []string{"this node has no agent: the agent of the node has failed: signal: killed"}},
+		{`exec "$1" pe t-shmem`, 1, []string{"the agent of the node has failed: signal: killed"}},
 	} {
 		t.Run(x.then, func(t *testing.T) {
 			gate := filepath.Join(t.TempDir(), "gate")

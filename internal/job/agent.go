@@ -132,7 +132,7 @@ func (j *Job) RequireAgent() error {
 	if j.Place.Nodes == 1 || j.Far != nil && j.Home != nil && j.Map.Wire(j.Local) != nil {
 		return nil
 	}
-	return fmt.Errorf("the job has %d nodes, and this node uses no agent: %s: an agent carries operations and messages to PEs on other nodes, want one on each node, or all PEs on one", j.Place.Nodes, cmp.Or(j.NoAgent, "oshrun has started none"))
+	return fmt.Errorf("the job has %d nodes, and this node has no agent: %s: an agent carries operations and messages to PEs on other nodes, want one on each node, or all PEs on one", j.Place.Nodes, cmp.Or(j.NoAgent, "oshrun has started none"))
 }
 
 // consumers returns how many processes share the processors of this node: the near PEs, and the agent.
