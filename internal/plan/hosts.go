@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 )
@@ -213,12 +214,11 @@ func checkName(what, name string) error {
 	}
 	text := name
 	if strings.Contains(name, ":") {
-		address, zone, hasZone := strings.Cut(name, "%")
-		if strings.Count(address, ":") < 2 || strings.Trim(address, "0123456789abcdefABCDEF:.") != "" {
+		address, err := netip.ParseAddr(name)
+		if err != nil {
 			return fmt.Errorf("%s %s, want a name, or an IPv6 address such as [fe80::1]", what, quote(name))
 		}
-		text = zone
-		if !hasZone {
+		if text = address.Zone(); text == "" {
 			return nil
 		}
 	}

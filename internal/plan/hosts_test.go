@@ -81,6 +81,8 @@ func TestParseHostList(t *testing.T) {
 		"[fe80::1]:0":            "slots 0",
 		"a:b:c:d%":               "a:b:c:d%, want",
 		"x::1":                   "want a name, or an IPv6 address",
+		"f:::::":                 "want a name, or an IPv6 address",
+		"[1:2:3:4:5:6:7:8:9]":    "want a name, or an IPv6 address",
 		"+x1":                    "host +x1, want +n0",
 		"+n":                     "host +n, want +n0",
 		"+n1:0":                  "host +n1:0",
