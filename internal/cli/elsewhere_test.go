@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/pmix/client"
@@ -44,6 +45,31 @@ func TestLaunchLocal(t *testing.T) {
 	j.expect(0)
 	if got, want := lines(j.stdout.String()), []string{"0 on a", "1 on b", "2 on b"}; !slices.Equal(got, want) {
 		t.Errorf("output %q, want %q", got, want)
+	}
+}
+
+// A launch command that waits for something else than the daemon is ended with all that it has started, when the job
+// ends without it. What the script starts holds a pipe open.
+func TestLaunchLeavesNothing(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]string{"started by oshrun": "a.invalid", "started by another daemon": "c.invalid"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			pipe := filepath.Join(t.TempDir(), "pipe")
+			check(t, syscall.Mkfifo(pipe, 0o600))
+			held, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+			check(t, err)
+			defer held.Close() //nolint:errcheck // nothing is written
+			agent := agentScript(t, fmt.Sprintf(`[ $host = %s ] || exec "$@"; exec 3>%s; echo here >&3; sleep 1000; exec "$@"`, late, pipe))
+			j := start(t, "--launch", agent, "--launch-timeout", "2", "--launch-radix", "1", "--interface", "127.0.0.0/8",
+				"--host", "a.invalid,b.invalid,c.invalid", "true")
+			j.expect(4, "daemon on "+late, "it has not reported itself within 2s")
+			check(t, held.SetReadDeadline(time.Now().Add(testPatience)))
+			said, err := io.ReadAll(held) // to the end, which comes when nobody has the pipe
+			if err != nil || !strings.HasPrefix(string(said), "here\n") {
+				t.Errorf("the script has said %q, then %v, want %q and its end", said, err, "here")
+			}
+		})
 	}
 }
 

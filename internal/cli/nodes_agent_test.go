@@ -306,5 +306,5 @@ func TestEmulatedAgentWaits(t *testing.T) {
 		return hasVariable(childrenThatRun(pid, "t-pe", "barrier")[0], "PMIX_HOSTNAME=node1")
 	})
 	check(t, syscall.Kill(childrenThatRun(daemons[last], "agent")[0], syscall.SIGKILL))
-	j.expect(1, "node node1 is lost with 2 PEs, 2 to 3: ", "; 0 PEs go on")
+	j.expect(1, "node node1 is lost with 2 PEs, 2 to 3: ", "; no PE goes on")
 }

@@ -116,7 +116,10 @@ func (r *run) reportFailure(e daemon.Event, f failure) {
 
 // goOn says how many PEs go on.
 func goOn(n int) string {
-	if n == 1 {
+	switch n {
+	case 0:
+		return "no PE goes on"
+	case 1:
 		return "1 PE goes on"
 	}
 	return fmt.Sprintf("%d PEs go on", n)

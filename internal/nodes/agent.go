@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/daemon"
@@ -136,7 +137,8 @@ type agentProcess struct {
 	login string // the host that the agent logs in to by ssh; empty: it is no ssh
 	said  *tail
 	pid   int           // 0: it runs elsewhere, or was not started
-	kill  func()        // ends the agent, which may have ended; its daemon ends when it finds that the front end does not answer any more
+	kill  func()        // ends the agent's own process, which may have ended; its daemon ends when it finds that the front end does not answer any more
+	clear func()        // ends the agent with all that it has started in its process group; nothing if it has ended
 	ended chan struct{} // closed when it has ended and is reaped
 	err   error         // how it ended; set before ended is closed
 	once  sync.Once     // of finish
@@ -247,12 +249,25 @@ func (p *agentProcess) run(cmd *exec.Cmd) error {
 	}
 	p.pid = cmd.Process.Pid
 	p.kill = func() { _ = cmd.Process.Kill() }
+	var mu sync.Mutex
+	lasts := true // its number is that of its group
+	p.clear = func() {
+		mu.Lock()
+		defer mu.Unlock()
+		if lasts {
+			_ = xunix.KillGroup(p.pid, syscall.SIGKILL)
+		}
+	}
 	read := make(chan struct{})
 	go func() {
 		_, _ = io.Copy(p.said, words) // the end, or the deadline below
 		close(read)
 	}()
 	go func() {
+		_ = xunix.WaitExited(p.pid) // the error of a child that is not there
+		mu.Lock()
+		lasts = false
+		mu.Unlock()
 		err := cmd.Wait()
 		words.SetReadDeadline(time.Now().Add(leftBehind)) //nolint:errcheck // a pipe takes it
 		<-read
@@ -325,7 +340,8 @@ func (p *agentProcess) explain(err error) error {
 	return &AgentError{Where: p.where, Argv: p.argv, Err: err, Said: p.said.String()}
 }
 
-// end returns when the agent has ended. An agent that has not ended by itself after that time is killed.
+// end returns when the agent has ended. An agent that has not ended by itself after that time is killed, with all that it
+// has started in its group: a shell of --launch exec may wait for something else than the daemon.
 func (p *agentProcess) end(after time.Duration) {
 	late := time.NewTimer(after)
 	defer late.Stop()
@@ -334,7 +350,7 @@ func (p *agentProcess) end(after time.Duration) {
 		return
 	case <-late.C:
 	}
-	p.kill()
+	p.clear()
 	<-p.ended
 }
 

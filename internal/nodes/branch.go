@@ -78,12 +78,12 @@ func (b *branch) report(node int, agent *agentProcess, err error) {
 	b.send(wire.Frame{Kind: wire.KindAgentEnded, Stream: uint32(node), Body: wire.Encode(end.code)})
 }
 
-// kill kills the agent of a node.
+// kill kills the agent of a node, with all that it has started in its group.
 func (b *branch) kill(node int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if agent := b.agents[node]; agent != nil {
-		agent.kill()
+		agent.clear()
 	}
 }
 

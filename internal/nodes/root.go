@@ -238,7 +238,7 @@ func (r *root) adopter() func(net.Conn) {
 func (r *root) noteAgent(agent *agentProcess) {
 	r.agents = append(r.agents, agent)
 	if r.killed { // meanwhile
-		agent.kill()
+		agent.clear()
 	}
 }
 
@@ -262,7 +262,7 @@ func (r *root) awaitKill(wanted <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, agent := range r.agents {
-		agent.kill()
+		agent.clear()
 	}
 }
 

@@ -58,11 +58,11 @@ func (m *member) startFar(ctx context.Context, handover []byte) error {
 	if err != nil {
 		return err
 	}
-	agent.kill = func() { m.parent.send(wire.Frame{Kind: wire.KindKillAgent, Stream: uint32(m.index)}) }
+	agent.clear = func() { m.parent.send(wire.Frame{Kind: wire.KindKillAgent, Stream: uint32(m.index)}) }
 	m.parent.startAgent(m.index, agent, handover)
 	err = m.awaitDaemon(ctx, agent, m.root.cfg.Within/2) // the rest is for another agent
 	if err != nil {
-		agent.kill()
+		agent.clear()
 	}
 	return err
 }
