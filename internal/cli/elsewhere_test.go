@@ -59,7 +59,7 @@ func TestLaunchLeavesNothing(t *testing.T) {
 			check(t, syscall.Mkfifo(pipe, 0o600))
 			held, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 			check(t, err)
-			defer held.Close() //nolint:errcheck // nothing is written
+			defer held.Close()
 			agent := agentScript(t, fmt.Sprintf(`[ $host = %s ] || exec "$@"; exec 3>%s; echo here >&3; sleep 1000; exec "$@"`, late, pipe))
 			j := start(t, "--launch", agent, "--launch-timeout", "2", "--launch-radix", "1", "--interface", "127.0.0.0/8",
 				"--host", "a.invalid,b.invalid,c.invalid", "true")

@@ -192,7 +192,7 @@ var table = []group{
 }
 
 // impure are packages of the standard library that a pure package must not import, with their subpackages. By these a
-// package could act, or depend on time or other goroutines.
+// package could act, or depend on time or other goroutines. Of net, net/netip computes only.
 var impure = []string{"net", "os", "time", "sync", "syscall", "log", "io/ioutil", "runtime", "plugin"}
 
 // owner names the only packages that may import a package or a module.
