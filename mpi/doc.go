@@ -49,7 +49,7 @@
 //
 //   - Messages of up to 16 KiB are sent at once. Those that find no receive wait at the receiver's node: up to 16 MiB for each rank
 //     in memory of the agent. Beyond that their senders wait. The messages of such a sender for other ranks of that node wait, too.
-//   - Longer messages go in parts. From a symmetric heap the receiver gets them, unless its context can end.
+//   - Longer messages go in parts. From a symmetric heap the receiver gets them, unless the context of Send or Recv can end.
 //   - The communicator of all ranks is the only one with ranks of several nodes. Comm.Split returns an error if a color has such ranks.
 //   - Collectives between nodes take a step for each kilobyte. Different calls give ErrMismatch on all ranks; GOSHMEM_CHECK compares nothing
 //     more.

@@ -14,7 +14,7 @@ func (e *engine) processDeaths(epoch uint64) {
 		e.dead = make([]bool, e.job.NPEs)
 	}
 	for pe := range layout.PE(e.job.NPEs) {
-		if !e.dead[pe] && e.job.IsDead(pe) {
+		if !e.dead[pe] && e.job.IsDead(pe) && !e.isTooFresh(pe, epoch) {
 			if l := e.in[pe]; l != nil {
 				e.receiveCells(l, l.shape.Cells) // the lane of the dead gets no more cells
 			}
@@ -22,6 +22,19 @@ func (e *engine) processDeaths(epoch uint64) {
 			e.failRequestsWith(pe)
 		}
 	}
+}
+
+// isTooFresh reports whether a PE of another node has died after an epoch. Then its messages may not have been read, as more may wait
+// than its lane has cells. The next progress finds the later epoch.
+func (e *engine) isTooFresh(pe layout.PE, epoch uint64) bool {
+	if e.far == nil {
+		return false
+	}
+	if _, near := e.job.Place.Local(pe); near {
+		return false
+	}
+	f, known := e.job.Failures.Failure(int(pe))
+	return !known || f.Epoch > epoch
 }
 
 // failRequestsWith ends the requests that need a PE which has died.

@@ -55,6 +55,30 @@ func TestFarLong(t *testing.T) {
 	}, shmemtest.HeapSize(8<<20), shmemtest.Nodes(1, 2, 4))
 }
 
+// A send from the symmetric heap that its context has ended delivers nothing: neither its message nor what is there later.
+func TestFarGivenUp(t *testing.T) {
+	const long = 300_000
+	runWith(t, 2, func(t *testing.T, sw *shmem.World) {
+		w, c, x := withBytes(t, sw, long)
+		switch c.Rank() {
+		case 0:
+			gone, cancel := context.WithCancel(t.Context())
+			cancel()
+			if err := mpi.Send(c.With(gone), x.Local(), 1, 8); !errors.Is(err, context.Canceled) {
+				t.Errorf("send without a receive: error %v, want %v", err, context.Canceled)
+			}
+			copy(x.Local(), message(long, 5))
+			ok(t, mpi.Send(c, []int{0}, 1, 9))
+		case 1:
+			must(mpi.Recv(c, []int{0}, 0, 9))(t)
+			if _, err := mpi.Recv(c, make([]byte, long), 0, 8); !errors.Is(err, mpi.ErrCanceled) {
+				t.Errorf("receive of a message that was given up: error %v, want %v", err, mpi.ErrCanceled)
+			}
+		}
+		ok(t, w.Finalize())
+	}, hangTimeout, shmemtest.Nodes(1, 2))
+}
+
 // A program makes worlds of both packages, in any order, and each begins clean.
 func TestFarWorldsAgain(t *testing.T) {
 	runBare(t, 4, func(t *testing.T) {

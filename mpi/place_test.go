@@ -127,3 +127,28 @@ func secondNodeJob(t *testing.T) *job.Job {
 	jobs, _ := secondNode(t)
 	return jobs[0]
 }
+
+// A death that is published while an earlier one is acted on waits until what the dead rank has sent is read: its node's agent may have
+// more than the inbox has room for.
+func TestSecondDeathWaits(t *testing.T) {
+	jobs, page := secondNode(t)
+	e := newEngine(jobs[2])
+	e.far = &farSide{inbox: new(layout.Inbox)}
+	e.far.lane = &inLane{head: &e.far.inbox.Head, shape: layout.LaneShape{Size: layout.InboxSize, Cells: layout.InboxCells, Data: layout.InboxData}, pe: manyPEs}
+	e.far.lane.first, e.far.lane.room = e.far.inbox.Cells()
+	e.in[0], e.in[1], e.in[2] = e.far.lane, e.far.lane, e.far.lane
+	page.Publish(0, 1, failure.ByExit(1), 0)
+	epoch := e.job.Failures.Epoch()
+	e.far.inbox.Queued = 5
+	page.Publish(1, 1, failure.ByExit(1), 0)
+	e.processDeaths(epoch)
+	e.progress()
+	if !e.isDead(0) || e.isDead(1) {
+		t.Errorf("PE 0 is dead: %t, PE 1: %t, want true, and false while cells of PE 1 wait", e.isDead(0), e.isDead(1))
+	}
+	e.far.lane.cells = 5
+	e.progress()
+	if !e.isDead(1) {
+		t.Error("all is read, and PE 1 is not dead")
+	}
+}

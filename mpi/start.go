@@ -14,7 +14,7 @@ type span struct {
 	at        unsafe.Pointer
 	bytes     int
 	elem      int  // bytes of an element
-	exclusive bool // only this process may write to the buffer
+	exclusive bool // only this process may write to the buffer of a receive, or its call may give a send up
 }
 
 // spanOf returns the span of a slice.
@@ -24,7 +24,7 @@ func spanOf[T any](buf []T) span {
 }
 
 // exclusiveFor makes a buffer exclusive if ctx can end. Then the call returns the buffer to its owner, and
-// a sender that writes to it could be stopped in the middle of a part.
+// a sender that writes to it could be stopped in the middle of a part. A receiver that reads from it could get what its owner writes.
 func (s span) exclusiveFor(ctx context.Context) span {
 	s.exclusive = ctx != nil && ctx.Done() != nil
 	return s
@@ -72,7 +72,7 @@ func (c *Comm) send(op string, s span, dst, tag int) error {
 	if err := c.checkSend(op, dst, tag); err != nil || dst == ProcNull {
 		return err
 	}
-	r, err := c.g.startSend(op, s, dst, tag)
+	r, err := c.g.startSend(op, s.exclusiveFor(c.ctx), dst, tag)
 	if r == nil {
 		return c.g.reportDeath(err)
 	}
@@ -130,8 +130,12 @@ func (g *group) startSend(op string, s span, dst, tag int) (*request, error) {
 		if l.far == nil {
 			e.offerShare(r)
 		}
+		offset := e.segmentOffset(s.at, s.bytes)
+		if s.exclusive && r.share.words == nil { // nothing would tell the receiver that the send has been given up
+			offset = 0
+		}
 		e.sendPacket(l, &packet{kind: kindAnnounce, match: match, size: size, r: r, body: parcel{
-			from: r.number, offset: e.segmentOffset(s.at, s.bytes), addr: uint64(uintptr(s.at)),
+			from: r.number, offset: offset, addr: uint64(uintptr(s.at)),
 		}})
 	}
 	return r, nil

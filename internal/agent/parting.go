@@ -24,7 +24,8 @@ func (a *Agent) part(pe layout.Local) {
 	}
 	a.takeReady()
 	a.readHeld()
-	if s.dead { // its words were not what a PE writes
+	a.holdAgain() // a PE that lives may add to them before the next reading
+	if s.dead {   // its words were not what a PE writes
 		return
 	}
 	s.dead, s.parting = true, time.Now().Add(partingMost)

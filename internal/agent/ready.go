@@ -111,10 +111,15 @@ func (a *Agent) readHeld() (some bool) {
 // readAgain takes and reads, once more in a pass, what PEs have added. Blocks that had brought nothing new are held again: one of
 // them may have got a record, and the stream's next record then lies in a block that is in Ready.
 func (a *Agent) readAgain() (some bool) {
-	a.settling = append(a.settling, a.held...)
-	a.held, a.settling = a.settling, a.held[:0]
+	a.holdAgain()
 	some = a.takeReady()
 	return a.readHeld() || some
+}
+
+// holdAgain puts the blocks in settling before those that the agent holds. It comes before each further reading of a pass.
+func (a *Agent) holdAgain() {
+	a.settling = append(a.settling, a.held...)
+	a.held, a.settling = a.settling, a.held[:0]
 }
 
 // settle gives the blocks in settling back to their PEs, by the second look of symheap/layout. Blocks that have got more in

@@ -350,14 +350,7 @@ func TestNearDeathWaitsForAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	kill(t, s.PID(ID{PE: 1}), syscall.SIGKILL)
-	for began := time.Now(); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(gate + ".asked"); err == nil {
-			break
-		}
-		if time.Since(began) > deadline {
-			t.Fatal("the agent is not told of the death")
-		}
-	}
+	awaitAsked(t, gate)
 	kill(t, s.PID(ID{PE: 0}), syscall.SIGKILL)
 	if epoch := view.Epoch(); epoch != 0 {
 		t.Errorf("epoch %d before the agent has answered", epoch)
@@ -378,6 +371,49 @@ func TestNearDeathWaitsForAgent(t *testing.T) {
 	}
 }
 
+// awaitAsked returns when the agent is told of a death, and waits for its gate.
+func awaitAsked(t *testing.T, gate string) {
+	t.Helper()
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(gate + ".asked"); err == nil {
+			return
+		}
+		if time.Since(began) > deadline {
+			t.Fatal("the agent is not told of the death")
+		}
+	}
+}
+
+// The death of the last PE of a node waits for the agent as well, which sends the last messages of the PE to other nodes.
+func TestLastDeathWaitsForMessages(t *testing.T) {
+	gate := filepath.Join(t.TempDir(), "gate")
+	c := startCluster(t, []App{shell(2, "sleep 1000")}, []int{0, 1}, byAgent("held "+gate))
+	c.launch()
+	s := c.steps[0]
+	if _, lack := s.agent.lend(); lack != nil {
+		t.Fatal(lack)
+	}
+	kill(t, s.PID(ID{}), syscall.SIGKILL)
+	awaitAsked(t, gate)
+	for early := time.After(lastMessagesMost / 8); ; {
+		select {
+		case e := <-s.Events():
+			if e.Kind == Failed {
+				t.Fatalf("event %+v before the agent has answered", e)
+			}
+			continue
+		case <-early:
+		}
+		break
+	}
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if e := nextFailure(t, s); e.PE != 0 {
+		t.Errorf("event %+v, want the end of PE 0", e)
+	}
+}
+
 // nextFailure returns the next event of kind Failed.
 func nextFailure(t *testing.T, s *Step) Event {
 	t.Helper()
@@ -388,7 +424,7 @@ func nextFailure(t *testing.T, s *Step) Event {
 	}
 }
 
-// When no PE of the node lives any more, nothing waits for an agent that is hung: the job ends when its PEs do.
+// When no PE of the node lives any more, little waits for an agent that is hung: the job ends soon after its PEs.
 func TestLastDeathsDoNotWaitForAgent(t *testing.T) {
 	c := startCluster(t, []App{shell(3, "sleep 1000")}, []int{0, 0, 1}, byAgent("serves"))
 	c.launch()

@@ -157,6 +157,15 @@ const hungTicks = 100
 // the agent still does here. So a job with a hung agent ends when its PEs do.
 func (a *nodeAgent) awaitDrop(answered <-chan struct{}) { a.await(answered, a.table.hasLivingPE) }
 
+// lastMessagesMost is how long the death of a PE of this node waits for the agent if no PE of the node lives. The agent sends the last
+// messages of the PE meanwhile, for a second at most (internal/agent), and other nodes take them only until they hear of the death.
+const lastMessagesMost = 2 * time.Second
+
+// awaitNearDrop is awaitDrop for a PE of this node. The agent was asked at some moment.
+func (a *nodeAgent) awaitNearDrop(answered <-chan struct{}, asked time.Time) {
+	a.await(answered, func() bool { return time.Since(asked) < lastMessagesMost || a.table.hasLivingPE() })
+}
+
 // await waits for an answer, or the end of the agent, while there is a reason to wait. An agent that does not answer within
 // hungAfter is killed. There is nothing to wait for if answered is nil.
 func (a *nodeAgent) await(answered <-chan struct{}, while func() bool) {

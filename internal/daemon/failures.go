@@ -81,6 +81,7 @@ type publication struct {
 	cause    failure.Cause
 	at       time.Duration
 	answered <-chan struct{} // as nodeAgent.noteDeath returns it
+	asked    time.Time       // when it returned that
 	done     chan struct{}   // closed when the page tells of it; nil: nobody waits
 }
 
@@ -99,7 +100,7 @@ func (f *failures) publishDue() (rung bool) {
 	f.table.mu.Unlock()
 	for i := range due {
 		x := &due[i]
-		f.agent.awaitDrop(x.answered)
+		f.agent.awaitNearDrop(x.answered, x.asked)
 		f.table.mu.Lock()
 		f.publish(x)
 		f.table.mu.Unlock()
@@ -194,7 +195,7 @@ func (f *failures) carryOut(p *localPE, d death, o life.Outcome) (rung bool) {
 		return false
 	}
 	f.failed = f.failed || p.job.number == 0
-	x := publication{of: p, cause: causeOf(d.end), at: d.at, answered: f.agent.noteDeath(p.job, p.id.PE)}
+	x := publication{of: p, cause: causeOf(d.end), at: d.at, answered: f.agent.noteDeath(p.job, p.id.PE), asked: time.Now()}
 	by := p.wantedBy(d.end)
 	switch {
 	case f.endsFirst && by == "":

@@ -37,6 +37,7 @@
 //	33856       512 Ki   Rooms[256][2048]        agent           owner
 //	558144      512 Ki   Pieces[8][65536]        agent           owner
 //	1086528     1 Mi     Blocks[256]             see below       agent
+//	2135104     256 Ki   Inbox                   see below       see below
 //	2621440     1096 Ki  Upper                   see Upper       see Upper
 //
 // An agent's page is a memfd of its own, which the PEs of its node map.
@@ -308,7 +309,8 @@
 // agent may have to send again after a lost connection is not below Done. So nobody reads what
 // the PE overwrites. The blocks of a lost node need BlockIdle only.
 //
-// Inbox: the agent writes cells as any sender of a lane does, and tells the PE by its bell. It stores Queued when it has taken a
+// Inbox: the agent writes cells and Head.Want, the PE writes Head.Cells, Head.Data and Open (sequentially consistent), each for the
+// other one. The agent writes cells as any sender of a lane does, and tells the PE by its bell. It stores Queued when it has taken a
 // message, before or after the cell is written. The step publishes a death only when the agent has answered that it takes nothing of
 // the dead one any more. So a PE that finds the death, and then reads cells up to what Queued says, has read all that
 // will ever come of the dead one. Want: the agent sets it when messages wait for room, then executes membarrier before it looks at

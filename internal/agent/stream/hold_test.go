@@ -102,3 +102,31 @@ func TestHoldOfTheDead(t *testing.T) {
 		t.Error("there is something to tell a dead node")
 	}
 }
+
+// A class of a PE's records is dropped while another one goes on. What the other side still says of the dropped one is ignored, also when a
+// new connection begins.
+func TestDropClass(t *testing.T) {
+	s := sending(t, 2)
+	if err := s.Add(&Block{Number: 1, Node: 1, Class: layout.ClassMessage, Body: slices.Concat(onePut, onePut)}); err != nil {
+		t.Fatal(err)
+	}
+	expectRequests(t, s, "records 0.1.0: 0+2, 0")
+	s.DropClass(0, layout.ClassOneSided)
+	expectSunk(t, s, 1, "", Header{Kind: KindDone, Number: 2})
+	expectSunk(t, s, 1, "", Header{Kind: KindValue, Number: 1, Word: 77, N: 3})
+	s.Broken(1, 1)
+	s.Retry(1)
+	expectRequests(t, s, "hello 0.0.0: 0")
+	s.Opened(1, 2)
+	expectSunk(t, s, 2, "", Header{Kind: KindExecuted, Number: 2, Word: 2})
+	expectSunk(t, s, 2, "done 1.0.1: 1", Header{Kind: KindExecuted, Class: layout.ClassMessage, Number: 1, Word: 1})
+	expectSunk(t, s, 2, "", Header{Kind: KindWelcome})
+	expectRequests(t, s, "records 0.1.0: 1+1, 1")
+	if !s.HasRecords(0) {
+		t.Error("a message is under way, and there are no records")
+	}
+	expectSunk(t, s, 2, "done 1.0.1: 2", Header{Kind: KindDone, Class: layout.ClassMessage, Number: 2})
+	if s.HasRecords(0) || s.IsBusy(1) {
+		t.Error("the messages are done, and there are records")
+	}
+}

@@ -34,6 +34,7 @@ var mutants = []mistake{
 	{"records of a PE that was dropped are executed", "RandomWorlds", "receiver.go", "if st.dropped && p.Incarnation <= st.floor || ", "if "},
 	{"answers for a PE that was dropped are sent", "Incarnations", "receiver.go", "st.answers, st.told = ring{}, st.executed", "st.told = st.executed"},
 	{"replies to an earlier incarnation are believed", "RandomWorlds", "sender_receive.go", "p.Incarnation < pe.incarnation || n.streams == nil", "n.streams == nil"},
+	{"replies to records of a dropped class are believed", "DropClass", "sender_receive.go", "pe.hasDropped(int(p.Class))", "pe.dropped"},
 	{"a connection that was replaced comes back", "LateConnections", "receiver.go", "(generation > n.generation || n.state == idle)", "true"},
 	{"news of an earlier connection break this one", "LateConnections", "sender.go", "n.opened && generation < n.generation {", "false {"},
 	{"what was posted before counts for the next connection", "RandomWorlds", "sender.go", "held, false, generation, flight{}", "held, false, generation, n.flight"},

@@ -35,6 +35,7 @@ type Fault struct {
 // outPE is a PE of this node.
 type outPE struct {
 	dropped     bool
+	classes     uint8 // bit c: the records of class c are dropped
 	incarnation uint32
 	blocks      []outBlock // by number of the block in the PE's pool; made at the first one
 }
@@ -141,7 +142,7 @@ func (s *Sender) Add(b *Block) error {
 		return b.bad("fill", uint64(len(b.Body)), "at most %d", layout.WireBody)
 	}
 	pe, n := &s.pes[b.Local], &s.nodes[b.Node]
-	if pe.dropped || n.state == dead {
+	if pe.hasDropped(b.Class) || n.state == dead {
 		return nil
 	}
 	if pe.blocks == nil {
@@ -444,14 +445,18 @@ func (s *Sender) DropPE(local layout.Local) {
 	}
 }
 
-// DropClass forgets the records of one class of a PE of this node. The others go on.
+// DropClass forgets the records of one class of a PE of this node, for good. The others go on.
 func (s *Sender) DropClass(local layout.Local, class int) {
+	s.pes[local].classes |= 1 << class
 	for i := range s.nodes {
 		if n := &s.nodes[i]; n.streams != nil {
 			s.dropStream(n, streamIndex(local, class))
 		}
 	}
 }
+
+// hasDropped reports whether the records of a class are dropped. What is still said of them is ignored: their counts are forgotten.
+func (pe *outPE) hasDropped(class int) bool { return pe.dropped || pe.classes>>class&1 != 0 }
 
 // HasRecords reports whether there are records of a PE of this node that are not done.
 func (s *Sender) HasRecords(local layout.Local) bool {

@@ -53,7 +53,7 @@ func (s *Sender) handle(node int, p *piece, sink Sink) error {
 	switch {
 	case !pe.dropped && p.Incarnation > pe.incarnation:
 		return p.bad("incarnation", uint64(p.Incarnation), "at most %d", pe.incarnation)
-	case pe.dropped || p.Incarnation < pe.incarnation || n.streams == nil:
+	case pe.hasDropped(int(p.Class)) || p.Incarnation < pe.incarnation || n.streams == nil:
 		return nil // of a PE that is no more
 	}
 	at := streamIndex(layout.Local(p.Local), int(p.Class))
