@@ -15,7 +15,7 @@ func init() {
 			return bridge.Group{}, err
 		}
 		if c.g.upper != nil {
-			return bridge.Group{}, usage(op, ErrArgument, "the communicator has ranks on several nodes, where %s is missing yet: want a communicator of ranks of one node, as Comm.Split makes it of colors that are numbers of nodes", op)
+			return bridge.Group{}, usage(op, ErrArgument, "the communicator has ranks on several nodes, where %s is not supported yet: want a communicator of ranks of one node, as Comm.Split makes it of colors that are numbers of nodes", op)
 		}
 		return bridge.Group{Team: c.g.t, Ctx: c.ctx, Fail: c.g.fail}, nil
 	}

@@ -51,8 +51,8 @@
 //     in memory of the agent. Beyond that their senders wait. The messages of such a sender for other ranks of that node wait, too.
 //   - Longer messages go in parts. From a symmetric heap the receiver gets them, unless the context of Send or Recv can end.
 //   - The communicator of all ranks is the only one with ranks of several nodes. Comm.Split returns an error if a color has such ranks.
-//   - Collectives between nodes take a step for each kilobyte. Different calls give ErrMismatch on all ranks; GOSHMEM_CHECK compares nothing
-//     more.
+//   - Collectives between nodes take a step for each kilobyte. Different calls give ErrMismatch on all ranks. GOSHMEM_CHECK adds nothing to
+//     that.
 //   - An error that reports a rank of a lost node names the node. A long message in symmetric memory is lost with a sender on another
 //     node.
 //

@@ -2,7 +2,7 @@ package mpi_test
 
 // Causes why a test is for one node.
 const (
-	needsSplit   = "makes communicators of ranks on several nodes, which are missing yet"
+	needsSplit   = "makes communicators of ranks on several nodes, which are not supported yet"
 	needsLanes   = "fills lanes of this node, or looks into them"
 	needsMemory  = "is about the copying between processes of one node"
 	needsLook    = "looks into the buffer of a receive that is under way, which the race detector refuses where this process copies"

@@ -216,7 +216,7 @@ func bytesOf[T any](s []T) []byte {
 }
 
 // errSeveralNodes reports a communicator that cannot be made yet.
-var errSeveralNodes = errors.New("communicators whose ranks are on several nodes, other than World.Comm, are missing yet")
+var errSeveralNodes = errors.New("communicators whose ranks are on several nodes, other than World.Comm, are not supported yet")
 
 // checkOneNode returns an error if a color of a Split has ranks on several nodes. All ranks find the same.
 func (g *group) checkOneNode(op string, all []coll.Words) error {

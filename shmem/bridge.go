@@ -13,7 +13,7 @@ func init() {
 			return bridge.Group{}, err
 		}
 		if t.upper != nil {
-			return bridge.Group{}, usage(op, ErrArgument, "the team has PEs on several nodes, where %s is missing yet: want a team of PEs of one node, such as World.Shared", op)
+			return bridge.Group{}, usage(op, ErrArgument, "the team has PEs on several nodes, where %s is not supported yet: want a team of PEs of one node, such as World.Shared", op)
 		}
 		return bridge.Group{Team: t.coll, Ctx: t.ctx, Fail: t.publicError}, nil
 	}
