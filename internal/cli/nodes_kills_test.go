@@ -216,10 +216,26 @@ func childrenThatRun(pid int, words ...string) []int {
 	return slices.DeleteFunc(childrenOf(pid), func(child int) bool { return !runs(child, words...) })
 }
 
-// runs says whether the command line of a process ends with some words.
+// runs says whether the command line of a process ends with some words. A child that has not begun its own program yet has
+// the command line of its parent, and does not count: killed in place of a daemon, it would be the PE that it was to become.
 func runs(pid int, words ...string) bool {
-	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty: the process has ended
+	if forkedOnly(pid) {
+		return false
+	}
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // after the look above, as exec changes it; empty: it has ended
 	return strings.HasSuffix("\x00"+string(line), "\x00"+strings.Join(words, "\x00")+"\x00")
+}
+
+// forkedOnly says whether a process is between fork and exec.
+func forkedOnly(pid int) bool {
+	const noExec = 0x40 // PF_FORKNOEXEC of the kernel
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:]) // the name before may have blanks
+	if len(fields) < 7 {
+		return false // it has ended
+	}
+	flags, err := strconv.ParseUint(string(fields[6]), 10, 64)
+	return err == nil && flags&noExec != 0
 }
 
 // childrenOf returns the children of a process.
