@@ -55,7 +55,7 @@ func (o *outlet) tryRead(fd uintptr) bool {
 		o.early = o.early[o.n:]
 		return true
 	}
-	o.n, o.err = readOnce(fd, o.into)
+	o.n, o.err = o.readOnce(fd, o.into)
 	o.taken += uint64(o.n)
 	if o.pty && o.err == syscall.EIO { //nolint:errorlint // as it comes from the kernel
 		o.err = nil // nobody has the terminal open any more: the end
@@ -63,8 +63,19 @@ func (o *outlet) tryRead(fd uintptr) bool {
 	return o.err != syscall.EAGAIN //nolint:errorlint // as above
 }
 
-// readOnce reads from a descriptor, whatever signals come.
-func readOnce(fd uintptr, b []byte) (n int, err error) {
+// readOnce reads from the pipe or the terminal. A terminal whose end is found is read again: the kernel looks for input
+// first, and then whether anybody still has the terminal open. A program that writes its last words in between, and ends,
+// would lose them. Nobody writes any more when the second read begins.
+func (o *outlet) readOnce(fd uintptr, b []byte) (n int, err error) {
+	n, err = readSome(fd, b)
+	if o.pty && err == syscall.EIO { //nolint:errorlint // as it comes from the kernel
+		n, err = readSome(fd, b)
+	}
+	return n, err
+}
+
+// readSome reads from a descriptor, whatever signals come.
+func readSome(fd uintptr, b []byte) (n int, err error) {
 	for {
 		n, err = xunix.Read(fd, b)
 		if err != syscall.EINTR { //nolint:errorlint // as it comes from the kernel
@@ -149,7 +160,7 @@ func (o *outlet) takeAll() {
 	_ = o.conn.Control(func(fd uintptr) { // it fails on a closed file: all has been read
 		buf := make([]byte, mostInPTY)
 		for len(o.early)-before < mostInPTY {
-			n, err := readOnce(fd, buf)
+			n, err := o.readOnce(fd, buf)
 			if n == 0 || err != nil {
 				return
 			}
