@@ -8,6 +8,8 @@ BIN := $(CURDIR)/.bin
 RACE_IN := ./internal/... ./detector/... ./pmix/... ./symheap/... ./rma/... ./transport/... ./coll/... ./shmem/... ./mpi/... ./interop/... ./sim/...
 SERIAL := internal/(house/.*|agent/(express|record|teams)|control/session|courier|daemon/pulse|envvar(/gen)?|netif|plan|version|wire)
 SERIAL := ($(SERIAL)|pmix/(codec|kvs)|symheap(/alloc|/layout)?|transport/(faulty|sim)|mpi/match|detector/(bmg|ring))
+# Tests of shmem that compare orders of accesses to mapped memory, by PEs of one goroutine each.
+MAPPED := ^Test(Litmus|LockExcludes$$|ElementsAreSeenWhole$$|OneSidedSerial$$)
 RACE = $(shell go list $(RACE_IN) | grep -vE '/$(SERIAL)$$')
 
 FUZZ_COUNT ?= 200000
@@ -28,7 +30,7 @@ test: ## Run all tests
 
 .PHONY: race
 race: ## Run the tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race -short $(RACE)
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race -short -skip '$(MAPPED)' $(RACE)
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Check style and habits with the linters of .golangci.yml
