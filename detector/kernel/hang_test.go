@@ -3,9 +3,7 @@
 package kernel
 
 import (
-	"os/exec"
 	"slices"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -88,33 +86,15 @@ func stuck(t *testing.T, w *Watch, l *log) *victim {
 	return v
 }
 
-// starved runs a process of the lowest priority next to one of the highest priority on the same
-// processor.
+// starved takes the processor from a process that wants one.
 func starved(t *testing.T, w *Watch, l *log) *victim {
-	testenv.Need(t, testenv.Root)
 	v := spawn(t, "spin")
-	all, err := xunix.Affinity()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cpu := strconv.Itoa(all[len(all)-1])
-	run := func(args ...string) {
-		t.Helper()
-		if text, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v: %s", args, err, text)
-		}
-	}
-	run("taskset", "-pc", cpu, strconv.Itoa(v.pid()))
-	run("chrt", "-i", "-p", "0", strconv.Itoa(v.pid()))
-	hog := spawn(t, "spin")
-	run("taskset", "-pc", cpu, strconv.Itoa(hog.pid()))
-	run("renice", "-n", "-20", "-p", strconv.Itoa(hog.pid()))
+	feed := testenv.Starve(t, v.pid())
 	if err := w.Add(v.pid(), 1); err != nil {
 		t.Fatal(err)
 	}
 	l.await(t, 1, Starved)
-	xunix.Kill(hog.pid(), syscall.SIGKILL)
-	hog.reap()
+	feed()
 	l.await(t, 1, Running)
 	return v
 }

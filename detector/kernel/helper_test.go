@@ -22,7 +22,10 @@ import (
 	"github.com/goshmem/goshmem/internal/house/testenv"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	testenv.OwnSession()
+	goleak.VerifyTestMain(m)
+}
 
 // tooLong is the time after which a waiting test fails.
 const tooLong = 60 * time.Second

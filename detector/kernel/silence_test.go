@@ -52,6 +52,9 @@ func TestDeadWriteNothing(t *testing.T) {
 			}
 			defer w.Close()
 			early := 0
+			if testing.Short() {
+				c.runs /= 5
+			}
 			for i := range uint64(c.runs) {
 				v := spawn(t, c.victim, strconv.Itoa(countThreads), m.name)
 				if err := w.Add(v.pid(), i); err != nil {

@@ -61,6 +61,9 @@ func RaisePriority() error { return ErrNotSupported }
 // LeadSession does nothing here.
 func LeadSession() {}
 
+// NewSession is not supported here.
+func NewSession() error { return ErrNotSupported }
+
 // KeepPriority does nothing here.
 func KeepPriority() error { return nil }
 

@@ -135,6 +135,12 @@ func AtOwnPriority(start func() error) error {
 	return start()
 }
 
+// NewSession makes this process lead a new session. It must not lead a process group.
+func NewSession() error {
+	_, err := unix.Setsid()
+	return os.NewSyscallError("setsid", err)
+}
+
 // LeadSession gives the session that this process leads, if it does, the nice value that this process has had so far against
 // other sessions, as far as the kernel lets it: a new session has 0, so the nice value that a process inherits would weigh
 // nothing any more. An ordinary user may set a value of 0 or more, one in 0.1 s among all processes.
