@@ -111,8 +111,10 @@ func (j *Job) NameNode(pe layout.PE) string {
 	return fmt.Sprintf("node %d", node)
 }
 
-// newsPatience bounds the wait for a death to be on the failure page of this node.
-const newsPatience = time.Second
+// newsPatience bounds the wait for a death to be on the failure page of this node. The news come, however late on a busy machine,
+// unless this node is lost itself, which ends this PE: so the bound is longer than what a node usually has until it counts as lost
+// (oshrun --lease).
+const newsPatience = 20 * time.Second
 
 // AwaitNews waits until the failure page tells of the deaths of some PEs, so that their causes are known. Another node
 // may have told this PE of a death before.
