@@ -13,12 +13,14 @@
 //
 // Other nodes may ask for the result of the last step while they have not delivered it. A node that has tells the others so
 // when a member says that the team has ended (UpperPart.Ended), or when all its members that live have described other teams in
-// their words. A node that has heard that of all nodes that live forgets the team. A team that its members have broken has no last
+// their words. A node that has heard that of all nodes that live has nothing more to say of the team, and says so. It forgets the team
+// when it has heard that as well: what a node had said before, answers to late questions among it, has come by then. A team that its members have broken has no last
 // step; it stays until the words are used again, and with it what answers late questions.
 //
 // Some nodes may have described a team, and others not, because they could not make it. A node says that the team has ended when the step of
 // the parent has a result, in which the team is made. All members have described the team before they entered that step, or never
-// do. So a node that does not know the team then answers that it never will, and drops what has come for it.
+// do. So a node that does not know the team then answers that it never will, and drops what has come for it. What others say of
+// the team until they have that answer, it drops when they say that they have no more to say.
 //
 // # Memory that is used again
 //

@@ -17,6 +17,7 @@ const (
 	kindDone                  // the team has ended on the node that sends this
 	kindGone                  // the same, and a node that does not know the team by now never will
 	kindNever                 // answer to kindGone: the node that sends this does not know the team
+	kindOver                  // the node that sends this says nothing more of the team
 )
 
 // head is what a message begins with: u8 kind, u8 line, and the name of the team.
@@ -34,8 +35,8 @@ func cut(b []byte) (h head, body []byte, err error) {
 		return h, nil, fmt.Errorf("message of a team has %d bytes, want %d or more", len(b), headBytes)
 	}
 	h = head{kind: kind(b[0]), line: b[1], name: name{binary.LittleEndian.Uint64(b[2:]), binary.LittleEndian.Uint64(b[10:])}}
-	if h.kind < kindPart || h.kind > kindNever || h.line >= layout.UpperLines {
-		return h, nil, fmt.Errorf("message of a team has kind %d and line %d, want %d to %d and less than %d", h.kind, h.line, kindPart, kindNever, layout.UpperLines)
+	if h.kind < kindPart || h.kind > kindOver || h.line >= layout.UpperLines {
+		return h, nil, fmt.Errorf("message of a team has kind %d and line %d, want %d to %d and less than %d", h.kind, h.line, kindPart, kindOver, layout.UpperLines)
 	}
 	return h, b[headBytes:], nil
 }
@@ -75,6 +76,8 @@ func (t *Teams) Receive(from int, b []byte) {
 		if from >= 0 && from < t.cfg.Nodes && !t.dead[from] {
 			t.send(from, head{kind: kindNever, name: h.name})
 		}
+	case kindOver: // what came behind kindGone
+		t.early = slices.DeleteFunc(t.early, func(l letter) bool { return l.from == from && l.head.name == h.name })
 	}
 }
 
@@ -106,6 +109,7 @@ func (t *Teams) deliver(m *team, from int, h head, body []byte) {
 	}
 	if h.kind != kindPart {
 		m.done[i] = true
+		m.over[i] = m.over[i] || h.kind == kindNever || h.kind == kindOver
 		t.forgetIfDone(m)
 		return
 	}
@@ -128,6 +132,9 @@ func (t *Teams) perform(m *team, line int, outs []span.Output) {
 	for i := range outs {
 		switch o := &outs[i]; o.Kind {
 		case span.Send:
+			if m.over[m.me] {
+				continue // all nodes have ended the team: the answer to a late message, for which nobody waits
+			}
 			t.sendMessage(m.nodes[o.To], head{kind: kindPart, line: uint8(line), name: m.name}, o.Message)
 		case span.Deliver:
 			t.writeResult(m, line, o.Result)

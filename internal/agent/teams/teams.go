@@ -60,6 +60,7 @@ type team struct {
 	origin  layout.UpperOrigin
 	ended   bool   // all local members that live have the last result, or make no step any more
 	done    []bool // by node of the team: it has said that the team has ended there, or that it does not know the team
+	over    []bool // by node of the team: it has said that it says nothing more of the team, or that it does not know the team
 }
 
 // member is a PE of this node in a team.
@@ -183,7 +184,7 @@ func (t *Teams) complete(m *team) (err error) {
 			return err
 		}
 	}
-	m.done = make([]bool, len(m.nodes))
+	m.done, m.over = make([]bool, len(m.nodes)), make([]bool, len(m.nodes))
 	for i := range m.members {
 		m.members[i].dead = t.cfg.Dead(m.members[i].pe)
 	}
@@ -355,13 +356,28 @@ func (t *Teams) tellEnds() {
 		}
 		t.untold--
 		m.done[m.me] = true
-		for i, node := range m.nodes {
-			if i != m.me && !t.dead[node] {
-				t.send(node, head{kind: says, name: m.name})
-			}
-		}
+		t.sendOthers(m, says)
 		t.forgetIfDone(m)
 	}
+}
+
+// sendOthers sends a message of a head alone to the other nodes of a team.
+func (t *Teams) sendOthers(m *team, k kind) {
+	for i, node := range m.nodes {
+		if i != m.me && !t.dead[node] {
+			t.send(node, head{kind: k, name: m.name})
+		}
+	}
+}
+
+// allHave says whether something holds for all nodes of a team that live.
+func (t *Teams) allHave(m *team, what []bool) bool {
+	for i, node := range m.nodes {
+		if !what[i] && !t.dead[node] {
+			return false
+		}
+	}
+	return true
 }
 
 // isMade says whether the step has a result that makes a team: all members of its parent have entered it, or never will.
@@ -370,12 +386,17 @@ func (t *Teams) isMade(m *team) bool {
 	return parent == nil || parent.lines[m.origin.Line].Seq() > m.origin.Step // a parent that is forgotten makes no steps any more
 }
 
-// forgetIfDone forgets a team of which no node asks for anything any more.
+// forgetIfDone forgets a team of which no node asks for anything any more, nor says anything.
 func (t *Teams) forgetIfDone(m *team) {
-	for i, node := range m.nodes {
-		if !m.done[i] && !t.dead[node] {
-			return
-		}
+	if !t.allHave(m, m.done) {
+		return
+	}
+	if !m.over[m.me] {
+		m.over[m.me] = true
+		t.sendOthers(m, kindOver)
+	}
+	if !t.allHave(m, m.over) {
+		return
 	}
 	for i := range m.members { // the dead say nothing of the end themselves, and their words must not make the team known again
 		x := &m.members[i]

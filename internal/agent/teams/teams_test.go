@@ -297,6 +297,14 @@ func TestNeverDescribed(t *testing.T) {
 	if len(n.early) != 1 || !slices.Equal(n.sent, []sent{{1, string(never)}}) {
 		t.Errorf("%d messages are kept, sent %v; want that of the other team, and %q", len(n.early), n.sent, never)
 	}
+	n.Receive(1, m) // the other node does not know yet that nobody here waits for it
+	n.Receive(2, m)
+	over := slices.Clone(gone)
+	over[0] = byte(kindOver)
+	n.Receive(1, over)
+	if len(n.early) != 2 || n.early[1].from != 2 {
+		t.Errorf("kept %v, want what node 2 has said", n.early)
+	}
 }
 
 // elements returns the data of a member that gives elements.
@@ -405,7 +413,7 @@ func FuzzReceive(f *testing.F) {
 		f.Add(messageOf(world, 1, &span.Message{Kind: kind, Seq: 2, Committed: true, Sets: &ftco.Sets{Missing: []ftco.Node{2}, Failed: []ftco.Node{1, 2}}}), byte(2))
 		f.Add(messageOf(name{7, 7}, 0, &span.Message{Kind: kind, Seq: 1, Value: &span.Value{}}), byte(2))
 	}
-	for _, k := range []kind{kindGone, kindNever} {
+	for _, k := range []kind{kindGone, kindNever, kindOver} {
 		f.Add([]byte{byte(k), 0, 7, 0, 0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0}, byte(1))
 	}
 	for _, data := range [][]byte{
@@ -464,8 +472,20 @@ func TestForgottenStaysForgotten(t *testing.T) {
 	if err := n.Announced(0, 5); err != nil {
 		t.Fatal(err)
 	}
-	if n.named[old] != nil {
-		t.Fatal("the team is not forgotten")
+	if n.named[old] == nil || n.sent[len(n.sent)-1].message[0] != byte(kindOver) {
+		t.Fatalf("known: %t, sent %v; want the team to be known while the other node may answer, which has been told that this one does not", n.named[old] != nil, n.sent)
+	}
+	answer := messageOf(old, layout.UpperSteps, &span.Message{Kind: ftco.Up, Seq: 1, Value: value(nil)})
+	count := len(n.sent)
+	n.Receive(1, answer)
+	if len(n.sent) > count {
+		t.Errorf("sent %v after all has been said", n.sent[count:])
+	}
+	over := slices.Clone(done)
+	over[0] = byte(kindOver)
+	n.Receive(1, over)
+	if n.named[old] != nil || len(n.early) > 0 {
+		t.Fatalf("the team is known: %t, and %d messages are kept, want neither", n.named[old] != nil, len(n.early))
 	}
 	n.describe(0, 5, later, 20, 0)
 	atomic.StoreUint32(&n.words[0].Parts[5].Ended, 0)
