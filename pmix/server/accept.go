@@ -231,13 +231,30 @@ func (s *Server) shakeHands(c *conn, r io.Reader) (codec.Proc, bool) {
 	return claim.proc, true
 }
 
+// hangUpPatience is how long the end of an earlier connection may take to come. The kernel may deliver what a later
+// connection has sent before it, also on one machine, if it has much to do.
+const hangUpPatience = 500 * time.Millisecond
+
 // awaitHungUp waits until the loop has seen the end of an earlier connection of p whose client has hung up. A process
 // that ends without finalize may be followed at once by another of the same rank, as in a shell script. Each connection
 // has a reader of its own, so the second claim could overtake the end of the first connection. The core would refuse
-// it.
+// it, as it does if the first client does not hang up.
 func (s *Server) awaitHungUp(p codec.Proc) {
 	old := s.reg.find(p)
-	if old == nil || !old.hungUp() {
+	if old == nil {
+		return
+	}
+	patience, look := time.NewTimer(hangUpPatience), time.NewTicker(time.Millisecond)
+	defer patience.Stop()
+	defer look.Stop()
+	for !old.hungUp() {
+		select {
+		case <-look.C:
+			continue
+		case <-old.over:
+		case <-s.quit:
+		case <-patience.C:
+		}
 		return
 	}
 	select {

@@ -402,6 +402,23 @@ func TestClaimAfterHangUp(t *testing.T) {
 	}
 }
 
+// The end of the first one's connection may come after the claim of the second one.
+func TestClaimBeforeHangUp(t *testing.T) {
+	var first io.Closer
+	claims := 0
+	f := start(t, server.Config{Job: job(1), Authorize: func(net.Conn, codec.Proc) (int, error) {
+		if claims++; claims == 2 {
+			time.AfterFunc(20*time.Millisecond, func() { _ = first.Close() }) // behind the first look for it
+		}
+		return 0, nil
+	}})
+	first = f.claim(0)
+	f.host.expect(f.ctx, t, "connected 0 0")
+	f.claim(0)
+	f.host.expect(f.ctx, t, "lost 0")
+	f.host.expect(f.ctx, t, "connected 0 0")
+}
+
 func TestAuthorize(t *testing.T) {
 	f := start(t, server.Config{Job: job(2), Authorize: func(nc net.Conn, p codec.Proc) (int, error) {
 		if p != proc(0) {
