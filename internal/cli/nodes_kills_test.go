@@ -112,6 +112,10 @@ func (k *nodeKill) test(t *testing.T, program string) time.Duration {
 // duringStart finds what oshrun says of a daemon that ends before the PEs have started.
 var duringStart = regexp.MustCompile(`(?m)^oshrun: (daemon on )?node[0-3](, started by .*)?: |node[0-3]: its daemon has ended: `)
 
+// abortedByMPI finds what Open MPI and then oshrun say of a PE that could not reduce, as one of the others had died before it
+// was reached, and the status that Open MPI gave it.
+var abortedByMPI = regexp.MustCompile(`(?sm)An error occurred in MPI_Allreduce\b.*^oshrun: PE \d+ \(pid \d+\) ended the job with status ([1-9]\d*) `)
+
 // expectEnd checks status and words of a job of which a daemon or a PE was killed.
 func (k *nodeKill) expectEnd(t *testing.T, j *job, victim, words string) {
 	t.Helper()
@@ -122,6 +126,8 @@ func (k *nodeKill) expectEnd(t *testing.T, j *job, victim, words string) {
 		want, words = 4, ""
 	case k.recovers && strings.Contains(said, "An error occurred in MPI_Init"):
 		want = 1 // the others had not come so far as to go on without the dead PE
+	case k.recovers && abortedByMPI.MatchString(said):
+		want, _ = strconv.Atoi(abortedByMPI.FindStringSubmatch(said)[1]) // Open MPI goes by its own error
 	case k.recovers:
 		want = 128 + int(syscall.SIGINT)
 	}

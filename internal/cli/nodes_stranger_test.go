@@ -237,29 +237,29 @@ func TestEmulatedStrangers(t *testing.T) {
 	}
 }
 
-// dialWithoutSecret makes the connection that a daemon of another job makes, to each port of the front end.
+// dialWithoutSecret makes the connections that a daemon of another job makes, to each port of the front end: more than one, if
+// nobody answers in time.
 func (b *besieged) dialWithoutSecret(t *testing.T) (all []visit) {
 	t.Helper()
 	for _, d := range b.front {
-		v := visit{who: "another job's daemon", at: d}
+		const who = "another job's daemon"
 		l, err := control.Dial(t.Context(), control.DialConfig{
 			Secret: control.NewSecret(), Self: control.Identity{Node: 1}, Peer: control.FrontEnd, Addrs: []netip.AddrPort{netip.MustParseAddrPort(d.address)},
 			Connect: func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 				var dialer net.Dialer
 				conn, err := dialer.DialContext(ctx, "tcp", addr.String())
 				if err == nil {
-					v.local = conn.LocalAddr().String()
+					all = append(all, visit{who: who, at: d, local: conn.LocalAddr().String()})
 				}
 				return conn, err
 			},
 		})
 		if err == nil {
-			t.Errorf("%s was taken at %v", v.who, d)
+			t.Errorf("%s was taken at %v", who, d)
 			l.Abort()
 		} else if !strings.Contains(err.Error(), "another secret") {
-			t.Errorf("%s at %v: %v, want another secret in it", v.who, d, err)
+			t.Errorf("%s at %v: %v, want another secret in it", who, d, err)
 		}
-		all = append(all, v)
 	}
 	return all
 }

@@ -218,7 +218,8 @@ func TestReceivedBeforeBroken(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, b, transport.Sent)
-	var v xunix.Vector // bytes that b has not read make its end a reset, not an end of input
+	awaitUnread(t, a.peers[1].lanes[transport.Out].socket.fd, len(answer)) // a reset takes back what has not come
+	var v xunix.Vector                                                     // bytes that b has not read make its end a reset, not an end of input
 	v.Add([]byte("x"))
 	if _, err := v.Send(a.peers[1].lanes[transport.Out].socket.fd); err != nil {
 		t.Fatal(err)
@@ -242,6 +243,21 @@ func TestReceivedBeforeBroken(t *testing.T) {
 				}
 				return
 			}
+		}
+	}
+}
+
+// awaitUnread waits until a socket holds so many bytes that nobody has read.
+func awaitUnread(t *testing.T, fd, want int) {
+	t.Helper()
+	room := make([]byte, want)
+	for begin := time.Now(); ; time.Sleep(time.Millisecond) {
+		n, _, err := syscall.Recvfrom(fd, room, syscall.MSG_PEEK)
+		if n == want {
+			return
+		}
+		if err != nil && err != syscall.EAGAIN || time.Since(begin) > 10*time.Second {
+			t.Fatalf("%d bytes have come, error %v, want %d", n, err, want)
 		}
 	}
 }
