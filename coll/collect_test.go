@@ -37,6 +37,10 @@ func init() {
 // Random sequences of these and other collectives, of random sizes, run on teams in any order of
 // members, without barriers.
 func TestRandomGathers(t *testing.T) {
+	steps := 1500
+	if testing.Short() {
+		steps = 400
+	}
 	for _, crowded := range []bool{false, true} {
 		policy := sleepEarly
 		policy.Crowded = crowded
@@ -46,7 +50,7 @@ func TestRandomGathers(t *testing.T) {
 			t.Logf("team %v: seed %d", members, seed)
 			nd.each(t, id, members, func(me int, tm *coll.Team) error {
 				rng := rand.New(rand.NewPCG(seed, 0)) // the same on all members
-				for step := range 1500 {
+				for step := range steps {
 					g := gathering{nd: nd, tm: tm, members: members, me: me, salt: rng.Uint32()}
 					err := g.step(t.Context(), rng)
 					if err == nil && rng.IntN(3) == 0 {

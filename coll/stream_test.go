@@ -35,7 +35,10 @@ func firstDifference(a, b []byte) int {
 // member's area. All members get the root's bytes, however late they are.
 func TestBroadcastInPieces(t *testing.T) {
 	nd := newNode(t, 4)
-	const rounds = 30
+	rounds := 30
+	if testing.Short() {
+		rounds = 10
+	}
 	team := func(id int, members []int, me int) *coll.Team {
 		tm, err := coll.New(nd.config(id, me, members))
 		if err != nil {

@@ -134,9 +134,13 @@ var scattered = map[string][]string{
 // contexts are right.
 func TestShmemScattered(t *testing.T) {
 	t.Parallel()
+	programs := []string{"t-teams", "t-shmem", "t-far"}
+	if testing.Short() {
+		programs = programs[:1]
+	}
 	for name, args := range scattered {
 		t.Run(name, func(t *testing.T) {
-			for _, program := range []string{"t-shmem", "t-teams", "t-far"} {
+			for _, program := range programs {
 				start(t, append(slices.Clone(args), program)...).expect(0)
 			}
 		})

@@ -1,15 +1,19 @@
 package explore
 
 import (
+	"flag"
 	"runtime"
 	"testing"
 	"time"
 )
 
-// TestRandom runs 100,000 schedules with the seeds from 1 on. Each depends only on its seed.
+// schedules is how many schedules TestRandom runs.
+var schedules = flag.Int("schedules", 30_000, "how many random schedules of collectives TestRandom runs")
+
+// TestRandom runs schedules with the seeds from 1 on. Each depends only on its seed.
 func TestRandom(t *testing.T) {
 	t.Parallel()
-	l, count := Limits{Nodes: 64, Deaths: 8, Calls: 6}, 100000
+	l, count := Limits{Nodes: 64, Deaths: 8, Calls: 6}, *schedules
 	if testing.Short() {
 		count = 3000
 	}

@@ -251,6 +251,9 @@ func TestAgreementFailureFree(t *testing.T) {
 // "2.6 times slower at 256 failures"; rebalanced "at worst 6% slower (at 64 failures)".
 func TestAgreementWithFailures(t *testing.T) {
 	t.Parallel()
+	if testing.Short() {
+		t.Skip("takes 7 s, and the race detector finds in it what it finds in the other figures")
+	}
 	o := small()
 	o.Runs = 3
 	c := one(t, o, "agreement-figure-2b", publishedData(t))
