@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/goshmem/goshmem/detector/kernel"
 )
 
 // A killed PE ends the job, whatever the others do: with a message, status 128+n, and nothing left behind.
@@ -43,9 +45,18 @@ func TestKillPEInShell(t *testing.T) {
 // The job also ends if the shell hides the status and goes on.
 func TestKillPEInShellThatGoesOn(t *testing.T) {
 	t.Parallel()
-	j := start(t, "-n", "2", "sh", "-c", `"$0" pe t-pe wait; sleep 1000`, self(t))
-	check(t, syscall.Kill(j.ready(2)[0], syscall.SIGKILL))
-	j.expect(1, "lost its program after", ": that ended without Finalize, and the process that started it goes on")
+	for _, tier := range usableTiers(t) {
+		how := "ended without Finalize"
+		if tier == kernel.BPF.String() || tier == kernel.ProcConn.String() { // these learn the status of children of others
+			how = "was killed by signal 9 (SIGKILL)"
+		}
+		t.Run(tier, func(t *testing.T) {
+			t.Parallel()
+			j := start(t, "-n", "2", "--watchdog", tier, "sh", "-c", `"$0" pe t-pe wait; sleep 1000`, self(t))
+			check(t, syscall.Kill(j.ready(2)[0], syscall.SIGKILL))
+			j.expect(1, "lost its program after", ": that "+how+", and the process that started it goes on")
+		})
+	}
 }
 
 // When the shell is killed, its PE ends, too.

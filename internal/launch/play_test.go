@@ -338,6 +338,20 @@ func TestProgramOfShellFails(t *testing.T) {
 	})
 }
 
+// It also does if the end of its connection was seen first.
+func TestProgramOfShellIsLostFirst(t *testing.T) {
+	inPlay(t, 1, nil, func(_ *testing.T, p *play) {
+		p.set(func() { p.forsaken = true })
+		p.send(daemon.Event{Kind: daemon.Lost, ID: daemon.ID{PE: 0}})
+		p.after(lostPatience / 2)
+		p.send(daemon.Event{Kind: daemon.Failed, ID: daemon.ID{PE: 0}, End: killed, GoesOn: true})
+		p.after(lostPatience / 2)
+		p.asked("forsake 0", "refuse", "signal 15", "signal 18")
+		p.exits(0, quitted)
+		p.ends(StatusError, "oshrun: PE 0 (pid 1000) lost its program after 1s: that was killed by signal 9 (SIGKILL), and the process that started it goes on")
+	})
+}
+
 // Changes of a PE's state are reported, unless the user has turned that off or the job is ending.
 func TestChangeIsSaid(t *testing.T) {
 	for _, quiet := range []bool{false, true} {

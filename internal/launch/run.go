@@ -22,17 +22,18 @@ type run struct {
 	log       zerolog.Logger
 	cluster   *Cluster
 	out       *printer
-	left      int                // PEs whose process is not reaped, or will run
-	fallen    map[daemon.ID]bool // PEs that have failed, and whose process is not reaped
-	gone      map[int][]bool     // by job and PE: the PE's process is reaped
-	dead      []failure          // failures that did not end the job
-	tolerated bool               // the job is over, and its failures did not end it
-	well      int                // PEs that finished
-	ending    bool               // the job's status is decided, and its PEs are being ended
-	status    int                // of the job
-	kill      <-chan time.Time   // fires when PEs that were asked to end are killed; nil: they were not asked
-	ints      int                // interrupts received
-	asked     time.Time          // when the user first asked for the end; zero: never
+	left      int                        // PEs whose process is not reaped, or will run
+	fallen    map[daemon.ID]bool         // PEs that have failed, and whose process is not reaped
+	bereft    map[daemon.ID]daemon.Event // what was told of PEs whose program has failed while their own process goes on
+	gone      map[int][]bool             // by job and PE: the PE's process is reaped
+	dead      []failure                  // failures that did not end the job
+	tolerated bool                       // the job is over, and its failures did not end it
+	well      int                        // PEs that finished
+	ending    bool                       // the job's status is decided, and its PEs are being ended
+	status    int                        // of the job
+	kill      <-chan time.Time           // fires when PEs that were asked to end are killed; nil: they were not asked
+	ints      int                        // interrupts received
+	asked     time.Time                  // when the user first asked for the end; zero: never
 	stop      stop
 	order     endOrder
 	others    *others      // the nodes that a failure is made known on; nil: there is one node, and there will be no other
@@ -55,7 +56,7 @@ type run struct {
 // newRun returns a run whose PEs are about to start.
 func newRun(o *Options, cluster *Cluster, out *printer) *run {
 	r := &run{
-		o: o, cluster: cluster, out: out, gone: map[int][]bool{}, fallen: map[daemon.ID]bool{}, lostNodes: map[int]bool{}, agents: agentCounts{},
+		o: o, cluster: cluster, out: out, gone: map[int][]bool{}, fallen: map[daemon.ID]bool{}, bereft: map[daemon.ID]daemon.Event{}, lostNodes: map[int]bool{}, agents: agentCounts{},
 		lost: make(chan daemon.Event), over: make(chan struct{}),
 		begin: make(chan syscall.Signal, 1), ready: make(chan syscall.Signal, 1), // the PEs are told once
 		profiles: newProfiles(o),
@@ -151,6 +152,7 @@ func (r *run) event(e daemon.Event) {
 	case daemon.Failed:
 		r.others.tellFailure(e) // its own node tells its PEs, too, although the process goes on
 		if e.GoesOn {
+			r.bereft[e.ID] = e
 			r.noteLoss(e)
 			return
 		}
@@ -203,6 +205,9 @@ func (r *run) checkForsaken(e daemon.Event) {
 	gone := r.gone[e.Job]
 	if e.PE >= len(gone) || gone[e.PE] || r.fallen[e.ID] || e.Kind == daemon.Lost && !r.cluster.Forsake(e.ID) {
 		return
+	}
+	if told, ok := r.bereft[e.ID]; ok { // says more than that the connection was lost, which may have been seen first
+		e = told
 	}
 	how := "ended without Finalize"
 	if f, failed := failureOf(e, 0); failed && e.End.Judge() != ending.Unfinished {
