@@ -11,6 +11,7 @@ import (
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/internal/wait"
+	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
 
@@ -444,6 +445,36 @@ func TestNewRefuses(t *testing.T) {
 		c.Map, c.Waiter = nd.m.Map, nd.waiters[0]
 		if _, err := coll.New(c); err == nil {
 			t.Errorf("New accepted %+v", c)
+		}
+	}
+}
+
+// The members of a team that exchanges by turns have homes as the first one says.
+func TestHomesAreFollowed(t *testing.T) {
+	if rma.Processor() == 0 {
+		t.Skip("processors are not known here")
+	}
+	policy := sleepEarly
+	policy.Crowded = true
+	nd := newNodeWith(t, 3, policy)
+	const id, exchanges = 2, 200
+	members := []int{2, 0, 1}
+	nd.each(t, id, members, func(_ int, tm *coll.Team) error {
+		b := coll.Buffers{Dst: layout.HeapOffset, Src: layout.HeapOffset + 256<<10, N: 6000}
+		for range exchanges {
+			if err := coll.Alltoall[uint32](t.Context(), tm, b); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	const pays = 1 << 31
+	for last := uint64(0); last < 64; last += 32 {
+		first := nd.m.Control(members[0]).Teams[id].Home >> last & (1<<32 - 1)
+		for _, pe := range members {
+			if home := nd.m.Control(pe).Teams[id].Home >> last & (pays - 1); (home != 0) != (first&pays != 0) {
+				t.Errorf("PE %d says home %d, want one: %t, as the first member says", pe, home, first&pays != 0)
+			}
 		}
 	}
 }

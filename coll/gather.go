@@ -123,6 +123,7 @@ func (x *blocks[T]) exchangeByTurns(ctx context.Context) error {
 	if err == nil {
 		err = x.awaitAll(ctx, x.seq+1)
 	}
+	x.measure()
 	if err := x.endLastStep(x.seq+1, err); err != nil || x.dead == nil {
 		return err
 	}

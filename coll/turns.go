@@ -3,6 +3,7 @@ package coll
 import (
 	"math/bits"
 	"sync/atomic"
+	"time"
 
 	"github.com/goshmem/goshmem/rma"
 )
@@ -44,12 +45,30 @@ import (
 // step (rescueBlocks).
 //
 // No copy is wrong that is made twice: nobody leaves before all have entered the last step.
+//
+// # Whether homes pay
+//
+// Among members without homes, the later one of two moves both of their blocks. On some machines that takes half of the
+// time: there a line that moves costs less than the looks at what others move. So the first member of the team measures
+// runs of exchanges with homes and without, and keeps what is faster for a while. Its word Home tells the others which
+// that is. Each member says by its own word, in which there is no home then, what it does. So nothing relies on all
+// doing the same.
 
 // mostTurns is how many members have a bit in the word of what they have found.
 const mostTurns = 64
 
 // lingerLooks is how often a member that lingers looks for others: about a microsecond.
 const lingerLooks = 500
+
+// Of homePeriod exchanges, the first homeTrials are trials, with homes and without in runs of homeRun.
+const (
+	homeRun    = 8
+	homeTrials = 8 * homeRun
+	homePeriod = 64 * homeTrials
+)
+
+// homesPay is the bit of a half of the word Home by which the first member says that the team is to have homes.
+const homesPay = 1 << 31
 
 // homes is what a member knows of homes.
 //
@@ -58,6 +77,38 @@ const lingerLooks = 500
 type homes struct {
 	of    []uint32 // of each member in this exchange; 0: it is not known
 	begun uint64   // exchanges by turns that this member has begun on the team
+	trial homeTrial
+}
+
+// homeTrial is what the first member of a team measures. Exchanges of one run may differ in size: what counts is that the
+// runs are alike.
+type homeTrial struct {
+	run   time.Duration    // time in the exchanges of the run so far
+	least [2]time.Duration // the quickest run with homes, and without; 0: there was none
+	pays  bool             // homes were faster
+}
+
+// withHomes says whether exchange n is a trial, and then whether the team has homes in it.
+func withHomes(n uint64) (trial, with bool) {
+	n %= homePeriod
+	return n < homeTrials, n/homeRun%2 == 0
+}
+
+// add notes the time of exchange n, which was a trial.
+func (h *homeTrial) add(n uint64, took time.Duration) {
+	h.run += took
+	n %= homePeriod
+	if n%homeRun < homeRun-1 {
+		return
+	}
+	if least := &h.least[n/homeRun%2]; *least == 0 || h.run < *least {
+		*least = h.run
+	}
+	h.run = 0
+	if n == homeTrials-1 {
+		h.pays = h.least[0] < h.least[1]
+		h.least = [2]time.Duration{}
+	}
 }
 
 // turn is one member's way through the first step of an exchange by turns.
@@ -66,10 +117,11 @@ type homes struct {
 //   - Reads: these words and the arrival words of all members, and what they call.
 type turn struct {
 	*Team
-	seq   uint64 // the step
-	said  uint64 // what all members have to announce for it
-	found uint64 // a bit for each member that was found in it and calls the same
-	mates uint64 // a bit for each member of the same home, this one included
+	seq   uint64        // the step
+	said  uint64        // what all members have to announce for it
+	found uint64        // a bit for each member that was found in it and calls the same
+	mates uint64        // a bit for each member of the same home, this one included
+	began time.Duration // by clock, if this member measures the exchange
 }
 
 // begin comes before others can see this member in the step.
@@ -77,16 +129,43 @@ func (r *turn) begin() {
 	rma.StoreRelease(r.progressOf(r.me), 0)
 	h := &r.homes
 	now, last := h.begun%2*32, (h.begun+1)%2*32 // where in the word Home the two exchanges have their halves
-	rma.StoreRelease(&r.state.Home, r.state.Home>>last<<32>>32<<last|uint64(rma.Processor())<<now)
+	rma.StoreRelease(&r.state.Home, r.state.Home>>last<<32>>32<<last|r.nextHome(last)<<now)
+	if trial, _ := withHomes(h.begun); trial && r.me == 0 {
+		r.began = clock()
+	}
 	if h.begun++; h.begun > 1 {
 		for i, m := range r.members {
-			h.of[i] = uint32(atomic.LoadUint64(&m.Teams[r.id].Home) >> last)
+			h.of[i] = uint32(atomic.LoadUint64(&m.Teams[r.id].Home)>>last) &^ homesPay
 		}
 	}
 	for i := range r.members {
 		if r.areMates(i, r.me) {
 			r.mates |= 1 << i
 		}
+	}
+}
+
+// nextHome returns what this member says of its home in the next exchange. The first member's words for this one are in the
+// half last.
+func (r *turn) nextHome(last uint64) (half uint64) {
+	h := &r.homes
+	with := h.begun > 0 && atomic.LoadUint64(&r.members[0].Teams[r.id].Home)>>last&homesPay != 0
+	if trial, has := withHomes(h.begun + 1); trial {
+		with = has
+	}
+	if with {
+		half = uint64(rma.Processor())
+	}
+	if r.me == 0 && h.trial.pays {
+		half |= homesPay
+	}
+	return half
+}
+
+// measure ends what begin has begun to measure.
+func (r *turn) measure() {
+	if r.began != 0 {
+		r.homes.trial.add(r.homes.begun-1, clock()-r.began)
 	}
 }
 

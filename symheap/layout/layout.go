@@ -118,7 +118,8 @@
 //
 // Team.Home: the owner stores half n%2 (release) before it enters exchange by turns number n of
 // the team, for exchange n+1. All members read it there. The owner stores that half again in exchange
-// n+2, which it enters when all living members are through with n+1.
+// n+2, which it enters when all living members are through with n+1. Of the first member they also read whether
+// the team is to have homes from exchange n+2 on (the highest bit).
 //
 // Team.Still: the owner stores the step (release), looks for members that enter it, stores 0
 // (sequentially consistent) and looks once more. A member that enters the step and then loads

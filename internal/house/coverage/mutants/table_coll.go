@@ -186,8 +186,15 @@ var collMutants = []mutant{
 
 	// turns.go
 	{"turns.go", "\trma.StoreRelease(r.progressOf(r.me), 0)\n", "", "blocks of an earlier exchange count for this one", "Data/turns3"},
+	{"turns.go", "h.pays = h.least[0] < h.least[1]", "h.pays = h.least[0] <= h.least[1]", "homes that are no faster pay", "TestHomesThatPay"},
+	{"turns.go", "\t\th.least = [2]time.Duration{}\n", "", "homes that paid once pay for ever", "TestHomesThatPay"},
+	{"turns.go", "\th.run = 0\n", "", "runs are measured with those before them", "TestHomesThatPay"},
+	{"turns.go", "if n == homeTrials-1 {", "if n == homeTrials-homeRun-1 {", "the last run does not count", "TestHomesThatPay"},
+	{"turns.go", ">>last&homesPay != 0", ">>last&homesPay == 0", "a team does the contrary of what is faster", "TestHomesAreFollowed"},
+	{"turns.go", "half |= homesPay", "half &^= homesPay", "nobody has homes after the trials", none + "no more than time is lost"},
+	{"turns.go", "if r.me == 0 && h.trial.pays {", "if h.trial.pays {", "others than the first member say what is faster", none + "only the first member measures"},
 	{"turns.go", "r.state.Home>>last<<32>>32<<last|", "", "a home is lost while others need it", "Data/homes3"},
-	{"turns.go", "uint32(atomic.LoadUint64(&m.Teams[r.id].Home) >> last)", "uint32(atomic.LoadUint64(&m.Teams[r.id].Home) >> now)", "members have different homes for others", "Data/roaming3"},
+	{"turns.go", "uint32(atomic.LoadUint64(&m.Teams[r.id].Home)>>last)", "uint32(atomic.LoadUint64(&m.Teams[r.id].Home)>>now)", "members have different homes for others", "Data/roaming3"},
 	{"turns.go", "if h.begun++; h.begun > 1 {", "if h.begun++; h.begun > 0 {", "the first exchange uses the homes of an earlier team", none + "they do not change while they are read, either"},
 	{"turns.go", "i == j || r.homes.of[i] == r.homes.of[j] && r.homes.of[i] != 0", "i == j", "each block moves between processors", none + "it takes longer"},
 	{"turns.go", "r.homes.of[i] == r.homes.of[j] && r.homes.of[i] != 0", "r.homes.of[i] == r.homes.of[j]", "members without a home are mates", none + "all members find the same mates, whichever these are"},
