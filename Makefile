@@ -7,7 +7,7 @@ BIN := $(CURDIR)/.bin
 # the arguments, and there are stress tests.
 RACE_IN := ./internal/... ./detector/... ./pmix/... ./symheap/... ./rma/... ./transport/... ./coll/... ./shmem/... ./mpi/... ./interop/...
 SERIAL := internal/(house/.*|agent/(express|record|stream|teams)|weave(/.*)?|lab/(agreebench|ftcobench|measure|plot|sample)|daemon/life|control/session|courier|daemon/pulse|fence|envvar(/gen)?|netif|plan|version|wire)
-SERIAL := ($(SERIAL)|pmix/(codec|kvs)|symheap(/alloc|/layout)?|transport/(faulty|sim)|mpi/match|detector/(bmg|ring)|coll/(agree|board|ftco|span|tree)|interop)
+SERIAL := ($(SERIAL)|pmix/(codec|kvs)|symheap(/alloc|/layout)?|transport/(faulty|sim)|mpi/match|detector/(bmg|packet|ring|view)|coll/(agree|board|ftco|span|tree)|interop)
 # Tests of shmem that compare orders of accesses to mapped memory, by PEs of one goroutine each.
 MAPPED := ^Test(Litmus|LockExcludes$$|ElementsAreSeenWhole$$|OneSidedSerial$$)
 # The packages whose tests take longest come first, so that no processor is idle at the end.

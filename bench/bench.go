@@ -1,11 +1,12 @@
 // Package bench has the common parts of this module's programs: the format of a measurement, and the sources of the
 // peers' programs.
 //
-//	cmd/pe       measures goshmem; oshrun starts it as a job
-//	cmd/startup  joins a job and leaves it, to time both
-//	cmd/flood    writes lines, to time output through oshrun
-//	oshmem       the same measurements in C for OSHMEM, and a lower limit in plain C
-//	check        runs all of them in alternation and compares with the promised figures
+//	cmd/pe         measures goshmem; oshrun starts it as a job
+//	cmd/startup    joins a job and leaves it, to time both
+//	cmd/flood      writes lines, to time output through oshrun
+//	oshmem         the same measurements in C for OSHMEM, and a lower limit in plain C
+//	check          runs those above in alternation and compares with the promised figures
+//	cmd/swimbench  measures how soon members of a SWIM group know of a death
 package bench
 
 import (

@@ -1,6 +1,6 @@
 // Package bmg holds the machine of a reliable broadcast among the daemons of a job's nodes. A machine is what one
-// member does, as a pure core: it gets events and answers with actions. A driver moves the messages. The simulator
-// (sim/detect) is the only driver today; daemons that run it are planned.
+// member does, as a pure core: it gets events and answers with actions. A driver moves the messages: package detector over
+// UDP, and the simulator (sim/detect) in virtual time.
 //
 // The members form a binomial graph: member i has the neighbors i + 2^k and i - 2^k modulo N, for all 2^k below N. A
 // member that gets a payload for the first time sends it to its neighbors and then delivers it. It is the propagation

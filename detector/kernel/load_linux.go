@@ -220,8 +220,14 @@ func wantedTypes(spec *ebpf.CollectionSpec) (want, error) {
 			w.points[pointType+p.AttachTo] = true
 		case ebpf.AttachTraceIter:
 			w.funcs[iterFunc+p.AttachTo] = true
+		case ebpf.AttachTCXIngress:
 		default:
-			return want{}, fmt.Errorf("program %s is attached by %v, want a tracepoint or an iterator", p.Name, p.AttachType)
+			return want{}, fmt.Errorf("program %s is attached by %v, want a tracepoint, an iterator or packets that come in", p.Name, p.AttachType)
+		}
+		for i := range p.Instructions {
+			if ins := &p.Instructions[i]; ins.IsKfuncCall() {
+				w.funcs[ins.Reference()] = true
+			}
 		}
 	}
 	return w, nil
@@ -274,16 +280,28 @@ func (k *neededTypes) loadProgram(p *ebpf.ProgramSpec, maps map[string]*ebpf.Map
 	return ebpf.NewProgramFromFD(fd)
 }
 
-// relocate makes a program ready to load: with the offsets of this kernel, its maps, and the number of what it is
-// attached to. setMap is called for each instruction that names a map.
-func (k *neededTypes) relocate(p *ebpf.ProgramSpec, setMap func(*asm.Instruction) error) (*xunix.TracingProgram, error) {
+// target returns the number of the type that a program is attached to; 0: it is attached to a network interface.
+func (k *neededTypes) target(p *ebpf.ProgramSpec) (typeID, error) {
 	name := pointType + p.AttachTo
-	if p.AttachType == ebpf.AttachTraceIter {
+	switch p.AttachType {
+	case ebpf.AttachTCXIngress:
+		return 0, nil
+	case ebpf.AttachTraceIter:
 		name = iterFunc + p.AttachTo
 	}
 	id := k.ids[name]
 	if id == 0 {
-		return nil, fmt.Errorf("attach to %s: %w", name, btf.ErrNotFound)
+		return 0, fmt.Errorf("attach to %s: %w", name, btf.ErrNotFound)
+	}
+	return id, nil
+}
+
+// relocate makes a program ready to load: with the offsets of this kernel, its maps, and the numbers of what it is
+// attached to and of the kernel's functions that it calls. setMap is called for each instruction that names a map.
+func (k *neededTypes) relocate(p *ebpf.ProgramSpec, setMap func(*asm.Instruction) error) (*xunix.TracingProgram, error) {
+	id, err := k.target(p)
+	if err != nil {
+		return nil, err
 	}
 	code := slices.Clone(p.Instructions)
 	var fields []*btf.CORERelocation
@@ -297,6 +315,13 @@ func (k *neededTypes) relocate(p *ebpf.ProgramSpec, setMap func(*asm.Instruction
 			if err := setMap(ins); err != nil {
 				return nil, err
 			}
+		}
+		if ins.IsKfuncCall() {
+			number := k.ids[ins.Reference()]
+			if number == 0 {
+				return nil, fmt.Errorf("the kernel's function %s: %w", ins.Reference(), btf.ErrNotFound)
+			}
+			ins.Constant = int64(number)
 		}
 	}
 	fixes, err := btf.CORERelocate(fields, []*btf.Spec{k.spec}, p.ByteOrder, func(t btf.Type) (btf.TypeID, error) {
@@ -314,6 +339,8 @@ func (k *neededTypes) relocate(p *ebpf.ProgramSpec, setMap func(*asm.Instruction
 	if err := code.Marshal(&b, p.ByteOrder); err != nil {
 		return nil, err
 	}
-	attach := map[ebpf.AttachType]uint32{ebpf.AttachTraceRawTp: xunix.TraceRawTracepoint, ebpf.AttachTraceIter: xunix.TraceIterator}[p.AttachType]
+	attach := map[ebpf.AttachType]uint32{
+		ebpf.AttachTraceRawTp: xunix.TraceRawTracepoint, ebpf.AttachTraceIter: xunix.TraceIterator, ebpf.AttachTCXIngress: xunix.TCXIngress,
+	}[p.AttachType]
 	return &xunix.TracingProgram{Name: p.Name, License: p.License, Code: b.Bytes(), Attach: attach, AttachTo: uint32(id)}, nil
 }

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // pidNamespace returns the inode number of this process's pid namespace, or 0 for the machine's own. The
@@ -72,6 +74,27 @@ func parseOffsets(text string) (o offsets, err error) {
 		}
 	}
 	return o, nil
+}
+
+// MachineStart returns when a process began, in ticks of the machine's clock, as programs in the kernel read it. It
+// returns 0 if that is not known: the clock of this time namespace differs by a part of a tick.
+func MachineStart(pid int) (uint64, error) {
+	start, err := xunix.StartTime(pid)
+	if err != nil {
+		return 0, err
+	}
+	clocks, err := clockOffsets()
+	if err != nil {
+		return 0, err
+	}
+	return clocks.kernelStart(start), nil
+}
+
+// MachineNumbers says whether the numbers of processes that this process uses are the machine's: it is in no pid
+// namespace.
+func MachineNumbers() (bool, error) {
+	ns, err := pidNamespace()
+	return ns == 0, err
 }
 
 // threads is a set of thread numbers of one process.

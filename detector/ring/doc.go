@@ -1,7 +1,7 @@
 // Package ring holds the machine by which the daemons of a job's nodes learn that one of them is dead. A machine is what
 // one member does, as a pure core without a clock and without sockets: time and messages are inputs, and it answers with
-// actions. The simulator (sim/detect) is the only driver today; daemons that run it are planned. What an accusation
-// becomes is not its business: package detector/bmg makes it known to all.
+// actions. Package detector drives it over UDP, and the simulator (sim/detect) in virtual time. What an accusation becomes
+// is not its business: package detector/bmg makes it known to all.
 //
 // It stands for the node-level detector of Zhong, Bouteiller, Luo and Bosilca, General Failure Detection and Propagation
 // in HPC and Distributed Systems, section 4.5. [Literal] is that algorithm as printed, and as it was in PRRTE 2.0.

@@ -39,6 +39,8 @@ type Config struct {
 	// Fault is called when the agent serves a PE of this node no longer, because its words are not what a PE writes. Nil:
 	// nobody listens.
 	Fault func(pe layout.Local, err error)
+	// Broken is called when a connection with another node has ended. Nil: nobody listens.
+	Broken func(node int)
 	// Log takes what went wrong and does not end the agent. Nil: nobody listens.
 	Log func(err error)
 }

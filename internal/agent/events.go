@@ -52,6 +52,9 @@ func (a *Agent) take(e *transport.Event) {
 			a.receiver.Sent(e.Node, e.Generation, p.frames, p.bytes)
 		}
 	case transport.Broken, transport.Refused:
+		if e.Kind == transport.Broken && a.cfg.Broken != nil {
+			a.cfg.Broken(e.Node)
+		}
 		a.box(e.Node, e.Lane).clear()
 		if out && a.sender.IsBusy(e.Node) {
 			a.log(fmt.Errorf("connection with node %d: %w", e.Node, e.Err))

@@ -29,6 +29,7 @@ func serveNode(line *os.File, cfg Config, key [32]byte, at doorway) error {
 	defer func() { _ = t.Close() }() // the process ends
 	o := &orders{line: line, transport: t, packet: make([]byte, wire.AgentPacket)}
 	cfg.Transport, cfg.Express, cfg.Orders, cfg.Fault = t, t, o.take, o.reportFault
+	cfg.Broken = o.reportBroken
 	cfg.Log = (&brief{to: os.Stderr, node: cfg.Node}).log
 	a, err := New(cfg)
 	if err != nil {
@@ -91,6 +92,12 @@ func (o *orders) reportFault(pe layout.Local, err error) {
 	if err := xunix.SendAtOnce(o.line, m.Append(nil)); err != nil { // it reads at once, unless it is about to end
 		fmt.Fprintf(os.Stderr, "agent: PE with local index %d: %s; the daemon cannot be told: %v\n", pe, m.Text, err)
 	}
+}
+
+// reportBroken tells the daemon that a connection with another agent has ended: that node may be dead.
+func (o *orders) reportBroken(node int) {
+	m := wire.AgentBroken{Node: node}
+	_ = xunix.SendAtOnce(o.line, m.Append(nil)) // it is a hint: others tell the daemon, too
 }
 
 // carryOut carries out one order, which comes with a descriptor if fd is not negative.

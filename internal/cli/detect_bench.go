@@ -56,14 +56,26 @@ func newDetectBench() *cobra.Command {
 	var files []string
 	var size string
 	var asJSON bool
+	var between detectNodeFlags
 	cmd := &cobra.Command{
-		Use:               "detect-bench",
-		Short:             "Measure how soon PEs learn that one has failed",
-		Long:              fmt.Sprintf(detectBenchHelp, helpRows(detectbench.Cases, func(c *detectbench.Case) (name, about string) { return c.Name, c.About })),
+		Use:   "detect-bench",
+		Short: "Measure how soon PEs learn that one has failed",
+		Long: fmt.Sprintf(detectBenchHelp, helpRows(detectbench.Cases, func(c *detectbench.Case) (name, about string) { return c.Name, c.About })) +
+			"\n" + fmt.Sprintf(detectNodesHelp, helpRows(detectbench.NodeCases, func(c *detectbench.NodeCase) (name, about string) { return c.Name, c.About })),
 		Args:              noArgs,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			o.Seed = seedOf(cmd, o.Seed)
+			if cmd.Flags().Changed("emulate") {
+				n, err := between.options(cmd, o)
+				if err != nil {
+					return err
+				}
+				return runDetectNodes(cmd, n, files, asJSON)
+			}
+			if err := between.checkUnused(cmd); err != nil {
+				return err
+			}
 			bytes, err := envvar.ParseSize(size)
 			if err != nil {
 				return usagef("oshrun detect-bench --help", "--size: %w", err)
@@ -74,17 +86,16 @@ func newDetectBench() *cobra.Command {
 	}
 	fs := cmd.Flags()
 	fs.SortFlags = false
-	fs.StringSliceVar(&o.Cases, "cases", nil, "which failures: "+strings.Join(detectbench.CaseNames(), ", ")+" (default: all)")
+	fs.StringSliceVar(&o.Cases, "cases", nil, "which failures: "+strings.Join(detectbench.CaseNames(), ", ")+" (default: all);\nwith --emulate: see above")
 	fs.IntVar(&o.Samples, "samples", o.Samples, "failures of each case in each tier")
-	fs.IntVarP(&o.PEs, "np", "n", o.PEs, "number of PEs; the last one fails")
+	fs.IntVarP(&o.PEs, "np", "n", o.PEs, "number of PEs; the last one fails. With --emulate any; default then: one on each node")
 	fs.StringVar(&o.Watchdog, "watchdog", o.Watchdog, "how failures are seen: "+strings.Join(tiers, ", ")+", best, or all one beside the other")
 	fs.StringVar(&size, "size", "4G", "`bytes` of the cases with memory")
 	fs.Uint64Var(&o.Seed, "seed", 0, "seed of the order of failures (default: a new one, which is printed)")
 	fs.StringSliceVar(&files, "plot", nil, "draw the times into `files` that end in .svg")
 	addJSONFlag(cmd, &asJSON)
-	completeFlags(cmd, map[string][]string{
-		"watchdog": append([]string{detectbench.Best, detectbench.All}, tiers...), "cases": detectbench.CaseNames(),
-	})
+	between.register(cmd)
+	completeFlags(cmd, map[string][]string{"watchdog": append([]string{detectbench.Best, detectbench.All}, tiers...)})
 	return cmd
 }
 
@@ -132,5 +143,13 @@ func spread(s *sample.Spread) string {
 	if s == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.3g (%.3g to %.3g)", s.P50, s.Min, s.Max)
+	return fmt.Sprintf("%s (%s to %s)", threeDigits(s.P50), threeDigits(s.Min), threeDigits(s.Max))
+}
+
+// threeDigits returns a time with three digits, or with all before the point.
+func threeDigits(ms float64) string {
+	if ms >= 1000 {
+		return fmt.Sprintf("%.0f", ms)
+	}
+	return fmt.Sprintf("%.3g", ms)
 }

@@ -139,7 +139,7 @@ var habits = []habit{
 	{"rmk", ofHydra, 1, "nothing for slurm: oshrun finds a job of Slurm itself", resourceManager},
 	{"topolib demux personality", ofBoth, 1, "nothing: oshrun has no such choice", ignore()},
 	{"noprefix disable-hostname-propagation pmi-port disable-x leave-session-attached debug-daemons debug-daemons-file novm do-not-resolve use-regexp fwd-mpirun-port enable-instant-on-support", ofBoth, 0, "nothing: oshrun's daemons have no such choice", ignore()},
-	{"J job-name A account p partition qos comment", ofSrun, 1, "nothing: there is no queue", ignore()},
+	{"J job-name A account p qos comment", ofSrun, 1, "nothing: there is no queue", ignore()},
 	{"exclusive overlap exact immediate I", ofSrun, optionalValue, "nothing: there is no queue", ignore()},
 	{"mem mem-per-cpu mem-per-gpu constraint C reservation", ofSrun, 1, "refused", refuse("oshrun allocates nothing of a cluster", "ulimit -v limits memory; leave the option out")},
 	{"mpi", ofSrun, 1, "nothing for pmix or none: oshrun serves PMIx and PMI-1", mpiKind},

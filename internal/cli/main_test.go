@@ -25,7 +25,8 @@ import (
 const asOshrun = "GOSHMEM_TEST_AS_OSHRUN"
 
 func TestMain(m *testing.M) {
-	if isAgent := len(os.Args) == 2 && os.Args[1] == "agent"; isAgent || os.Getenv(asOshrun) != "" { // agents have no environment
+	// agents and heartbeats have no environment
+	if isAlone := len(os.Args) == 2 && slices.Contains([]string{"agent", heartbeat}, os.Args[1]); isAlone || os.Getenv(asOshrun) != "" {
 		builtins["t-pe"], builtins["t-pmix"], builtins["t-news"], builtins["t-stress"] = testPE, testClient, testNews, testStress
 		builtins["t-coll"], builtins["t-unwind"], builtins["t-poll"] = testCollectives, testUnwind, testPoll
 		builtins["t-run"], builtins["t-maps"], builtins["t-far"] = testRun, testMaps, testFar

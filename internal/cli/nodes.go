@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/goshmem/goshmem/coll/tree"
+	"github.com/goshmem/goshmem/detector/responder"
 	"github.com/goshmem/goshmem/internal/agent"
 	"github.com/goshmem/goshmem/internal/control"
 	"github.com/goshmem/goshmem/internal/envvar"
@@ -49,6 +50,7 @@ type nodeFlags struct {
 	lease         string
 	control       string
 	collRadix     string
+	heartbeat     heartbeatFlags
 }
 
 // What --control takes.
@@ -126,6 +128,9 @@ func (f *nodeFlags) setStarter(o *launch.Options) (err error) {
 	}
 	if err == nil {
 		cfg.CollRadix, err = f.radixGiven()
+	}
+	if err == nil {
+		err = f.heartbeat.set(&cfg)
 	}
 	if err == nil && cfg.Agent.Logins {
 		cfg.Here, err = agentHere()
@@ -354,6 +359,20 @@ func newAgent() *cobra.Command {
 		},
 	}
 }
+
+// newHeartbeat returns the command that answers for a node when others ask whether it lives, and outlives its daemon.
+func newHeartbeat() *cobra.Command {
+	return &cobra.Command{
+		Use:    heartbeat,
+		Short:  "answer for the daemon that starts this command when other nodes ask whether it lives",
+		Args:   cobra.NoArgs,
+		Hidden: true,
+		RunE:   func(*cobra.Command, []string) error { return daemonFailed(responder.RunKeeper()) },
+	}
+}
+
+// heartbeat is the name of that command.
+const heartbeat = "heartbeat"
 
 // newDaemon returns the command that runs a node of a job for another oshrun, which starts it.
 func newDaemon() *cobra.Command {

@@ -339,7 +339,7 @@ func descendantsOfPEs(t *testing.T, daemon int) (all []int) {
 	t.Helper()
 	for begin := time.Now(); time.Since(begin) < testPatience; time.Sleep(time.Millisecond) {
 		all = nil
-		for _, pid := range slices.DeleteFunc(childrenOf(daemon), func(pid int) bool { return runs(pid, "daemon", "--stdin") }) {
+		for _, pid := range slices.DeleteFunc(childrenOf(daemon), func(pid int) bool { return runs(pid, "daemon", "--stdin") || runs(pid, "heartbeat") }) {
 			all = append(append(all, pid), processesBelow(pid)...)
 		}
 		if len(all) == 11 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -20,17 +21,26 @@ without detection), and the smallest effect that the samples would have shown.
   oshrun noise -n 2 -- bench put get -m 64K
   oshrun noise -n 2 --samples 30 --plot noise.svg -- graph500 --scale 16
   oshrun noise -n 2 --control -- bench barrier      can these samples show anything?
+  oshrun noise --emulate 4 -n 4 --heartbeat-period 1ms,10ms,100ms,off -- bench barrier
 
 A pair is a run with detection off and one with it on, in random order. bench and
 graph500 are asked for their own figures; of other programs the wall time is
 taken, from the start of oshrun to its end. What programs print is dropped.
 
-With --control, a hog that takes 5 % of a core runs beside the program in the runs
-with detection, and has to be found: the exit status is 1 if it is not.
+With --emulate N, jobs have N nodes, which are all this machine. With a list in
+--heartbeat-period, the periods are compared with off instead, all with the same
+detection of PEs: a round is a run with heartbeats off, and one with each period of
+the list, in random order. off in the list is a second run without heartbeats: its
+row shows what these samples take for an effect where there is none.
 
-With --json, one object with program, pes, samples, warmup, seed, watchdog, cpus,
-load, control {percent_of_core, found} or null, rows, and all, the mean of the
-rows in each pair. A row:
+With --control, a hog that takes 5 % of a core runs beside the program in the runs
+with detection, and has to be found: the exit status is 1 if it is not. In a list of
+periods, each but off has a hog, which has to be found in each.
+
+With --json, one object with program, pes, emulate, samples, warmup, seed, watchdog,
+cpus, load, control {percent_of_core, found} or null, rows, and all, the mean of the
+rows in each pair. With a list of periods, rows and all are in periods, an array of
+objects {heartbeat_period, rows, all}. A row:
 
   name, test, bytes, unit    what was measured
   off, on                    {mean, deviation, samples}
@@ -42,7 +52,7 @@ rows in each pair. A row:
 // newNoise returns the command that measures what detection costs.
 func newNoise() *cobra.Command {
 	o := noise.Options{PEs: runtime.NumCPU(), Samples: 10, Warmup: 1, Tiers: tiers}
-	var files []string
+	var files, periods []string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:               "noise [flags] -- program [args]",
@@ -52,6 +62,9 @@ func newNoise() *cobra.Command {
 		ValidArgsFunction: completePrograms,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o.Program, o.Seed = args, seedOf(cmd, o.Seed)
+			if cmd.Flags().Changed("heartbeat-period") {
+				o.Periods = append([]string{}, periods...) // not nil, which is no list
+			}
 			return runNoise(cmd, o, files, asJSON)
 		},
 	}
@@ -59,8 +72,10 @@ func newNoise() *cobra.Command {
 	fs.SortFlags = false
 	fs.SetInterspersed(false)
 	fs.IntVarP(&o.PEs, "np", "n", o.PEs, "number of PEs")
-	fs.IntVar(&o.Samples, "samples", o.Samples, "pairs of runs")
-	fs.IntVar(&o.Warmup, "warmup", o.Warmup, "pairs of runs before those, which do not count")
+	fs.StringVar(&o.Emulate, "emulate", "", "jobs have `N` nodes, which are all this machine; N:netns: each with a network of its own")
+	fs.StringSliceVar(&periods, "heartbeat-period", nil, "compare `periods` of the heartbeats between nodes with off, such as 1ms,10ms,100ms,off; with --emulate")
+	fs.IntVar(&o.Samples, "samples", o.Samples, "pairs of runs, or rounds of --heartbeat-period")
+	fs.IntVar(&o.Warmup, "warmup", o.Warmup, "pairs or rounds before those, which do not count")
 	fs.StringVar(&o.Watchdog, "watchdog", "", "how failures are seen in the runs with detection: "+strings.Join(tiers, ", ")+" (default: the best)")
 	fs.BoolVar(&o.Control, "control", false, "with a hog that must be found in the runs with detection")
 	fs.Uint64Var(&o.Seed, "seed", 0, "seed of the order in pairs (default: a new one, which is printed)")
@@ -72,7 +87,7 @@ func newNoise() *cobra.Command {
 
 func runNoise(cmd *cobra.Command, o noise.Options, files []string, asJSON bool) error {
 	m := measurement[*noise.Report]{
-		counts: "pairs of runs", check: o.Check, asJSON: asJSON,
+		counts: "pairs of runs", check: func() error { return checkNoise(&o) }, asJSON: asJSON,
 		plots: []plotFlag[*noise.Report]{{"--plot", files, (*noise.Report).Picture}},
 		measure: func(ctx context.Context, progress func(done, all int)) (*noise.Report, error) {
 			o.Progress = progress
@@ -89,18 +104,42 @@ func runNoise(cmd *cobra.Command, o noise.Options, files []string, asJSON bool) 
 	return m.run(cmd)
 }
 
+// checkNoise checks the options, --emulate as a run of oshrun does.
+func checkNoise(o *noise.Options) error {
+	if err := o.Check(); err != nil || o.Emulate == "" {
+		return err
+	}
+	f := nodeFlags{emulate: o.Emulate}
+	_, err := f.emulation(func(int) int { return o.PEs })
+	return err
+}
+
 // noiseTable returns the report as a table.
 func noiseTable(r *noise.Report) []byte {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s, %d PEs, watchdog %s, %d pairs of runs after %d, seed %d; %d processors, load %s before, %s after\n",
-		strings.Join(r.Program, " "), r.PEs, r.Watchdog, r.Samples, r.Warmup, r.Seed, r.CPUs, r.Load[0], r.Load[1])
-	rows := [][]string{{"FIGURE", "UNIT", "OFF", "ON", "OVERHEAD %", "BAND %", "95 % INTERVAL", "DETECTABLE %"}}
-	for _, row := range r.Rows {
-		rows = append(rows, append(
-			[]string{row.Name, row.Unit, side(row.Off), side(row.On)}, effect(&row)...))
+	where, turns := "", "pairs of runs"
+	if r.Emulate != "" {
+		where = ", --emulate " + r.Emulate
 	}
-	if len(r.Rows) > 1 {
-		rows = append(rows, append([]string{"all", "", "", ""}, effect(&r.All)...))
+	header := []string{"FIGURE", "UNIT", "OFF", "ON", "OVERHEAD %", "BAND %", "95 % INTERVAL", "DETECTABLE %"}
+	if len(r.Periods) > 0 {
+		turns = "rounds"
+		header = slices.Insert(header, 0, "PERIOD")
+	}
+	fmt.Fprintf(&b, "%s, %d PEs%s, watchdog %s, %d %s after %d, seed %d; %d processors, load %s before, %s after\n",
+		strings.Join(r.Program, " "), r.PEs, where, r.Watchdog, r.Samples, turns, r.Warmup, r.Seed, r.CPUs, r.Load[0], r.Load[1])
+	rows := [][]string{header}
+	for _, c := range r.Comparisons() {
+		var first []string
+		if c.Period != "" {
+			first = []string{c.Period}
+		}
+		for _, row := range c.Rows {
+			rows = append(rows, slices.Concat(first, []string{row.Name, row.Unit, side(row.Off), side(row.On)}, effect(&row)))
+		}
+		if len(c.Rows) > 1 {
+			rows = append(rows, slices.Concat(first, []string{"all", "", "", ""}, effect(&c.All)))
+		}
 	}
 	tabulate(&b, rows)
 	for _, line := range r.Verdict() {

@@ -36,6 +36,7 @@ var probes = []probe{
 	{"bpf", false, tryBPF},
 	{"btf", false, tryBTF},
 	{"watchdog", false, tryWatchdog},
+	{"responder", false, tryResponder},
 	{"oshrun", false, func() finding { return tryPath(os.Getenv("PATH")) }},
 	{"mpicc", false, program("mpicc", "builds MPI programs in C, which goshmem does without; Debian: apt install libopenmpi-dev openmpi-bin")},
 	{"oshcc", false, program("oshcc", "builds OpenSHMEM programs in C, for comparison; Debian: apt install libopenmpi-dev openmpi-bin")},

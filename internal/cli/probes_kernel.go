@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/goshmem/goshmem/detector/kernel"
+	"github.com/goshmem/goshmem/detector/responder"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
@@ -214,6 +216,27 @@ func tryWatchdog() finding {
 		return fine("%v", tier)
 	}
 	return noted(tier.String(), "deaths are learnt of later than need be: "+oneLine(errors.Join(passed...)))
+}
+
+// tryResponder begins to answer pings as a daemon of a node does.
+func tryResponder() finding {
+	const hint = "other nodes cannot ask this one whether it lives"
+	self, err := os.Executable()
+	if err != nil {
+		return missing(err, hint)
+	}
+	r, err := responder.Open(responder.Config{Listen: netip.AddrFrom4([4]byte{127, 0, 0, 1}), Keeper: []string{self, heartbeat}, Logger: zerolog.Nop()})
+	if err != nil {
+		return missing(err, hint)
+	}
+	tier, passed := r.Tier(), r.Passed()
+	if err := r.Close(); err != nil {
+		return missing(err, hint)
+	}
+	if len(passed) == 0 {
+		return fine("%v", tier)
+	}
+	return noted(tier.String(), "a busy node is told from a dead one later than need be: "+oneLine(errors.Join(passed...)))
 }
 
 // oneLine returns the text of an error in one line.

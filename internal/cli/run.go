@@ -18,6 +18,7 @@ import (
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/nodes"
 	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
@@ -86,6 +87,7 @@ func (f *runFlags) register(fs *pflag.FlagSet) {
 	f.registerHabits(fs)
 	f.registerNodes(fs)
 	f.registerRadix(fs)
+	f.heartbeat.register(fs)
 	fs.BoolVarP(&f.verbose, "verbose", "v", false, "say more: starts, ends, the library's log")
 	fs.BoolVar(&f.crowded, "oversubscribe", false, "let hosts that are listed have more PEs than slots; this machine alone takes\nmore PEs than cores anyway")
 	fs.BoolVar(&f.habits, "allow-run-as-root", false, "without effect: any user may run jobs")
@@ -142,7 +144,7 @@ func noneEmpty(fs *pflag.FlagSet) (err error) {
 		"heap-size": "a size such as 512M", "stdin": "a PE, all or none", "report-uri": "a file or -",
 		"bind-to": strings.Join(plan.BindWords(), ", "), "map-by": strings.Join(plan.MapByWords(), ", "), "pprof": "a directory", "stats": "table or json:FILE", "debug": "PEs such as 3 or 0,2-4",
 		"cpu-set": "numbers of processors such as 0-3", "display": strings.Join(displayWords, ", "), "host": "a host", "hostfile": "a file",
-		"output-filename": "a directory", "per-node": "a number of PEs", "emulate": "a number of nodes", "launch": launchWants, "prefix": "a directory", "interface": "a network", "data-interface": "a network", "port-range": "LOW-HIGH", "launch-timeout": "a number of seconds or a duration", "lease": "a number of seconds or a duration", "control": "tcp or stdio", "coll-radix": "a radix from 2 to 64", "ppn": "a number of PEs", "nodes": "a number of hosts", "rank-by": strings.Join(plan.RankWords(), ", "),
+		"output-filename": "a directory", "per-node": "a number of PEs", "emulate": "a number of nodes", "launch": launchWants, "prefix": "a directory", "interface": "a network", "data-interface": "a network", "port-range": "LOW-HIGH", "launch-timeout": "a number of seconds or a duration", "lease": "a number of seconds or a duration", "control": "tcp or stdio", "heartbeat-period": "off or a duration such as 100ms", "heartbeat-tier": strings.Join(heartbeatTiers, ", "), "partition": "end or continue", "coll-radix": "a radix from 2 to 64", "ppn": "a number of PEs", "nodes": "a number of hosts", "rank-by": strings.Join(plan.RankWords(), ", "),
 		"env": strings.Join(envWords, " or "), "watchdog": "bpf, procconn, pidfd, sigchld or off", "hang-timeout": "a positive number of seconds or a duration",
 	}
 	fs.Visit(func(f *pflag.Flag) {
@@ -167,6 +169,9 @@ func (f *runFlags) options(cmd *cobra.Command, args []string) (*launch.Options, 
 	}
 	if _, err := f.radixGiven(); err != nil {
 		return nil, err // also where the job has one node
+	}
+	if err := f.heartbeat.set(new(nodes.Config)); err != nil {
+		return nil, err // likewise
 	}
 	if err := f.setBinding(o); err != nil {
 		return nil, err // and nothing is made in the file system

@@ -48,6 +48,7 @@ func (f *watchdogFlags) register(fs *pflag.FlagSet) {
 func completeValues(cmd *cobra.Command) {
 	completeFlags(cmd, map[string][]string{
 		"watchdog": watchdogWords, "bind-to": plan.BindWords(), "map-by": plan.MapByWords(), "stdin": {"0", "all", "none"}, "env": envWords,
+		"heartbeat-tier": heartbeatTiers, "partition": {partEnds, partGoesOn}, "heartbeat-period": {"100ms", heartbeatOff},
 	})
 	for name, words := range map[string][]string{"display": displayWords, "output": {"tag", "timestamp", "merge", "raw", "dir="}} {
 		_ = cmd.RegisterFlagCompletionFunc(name, completeList(words)) // the flags are there

@@ -71,6 +71,42 @@ func listenAt(addr netip.Addr, ports PortRange) (net.Listener, error) {
 	return nil, fmt.Errorf("listen at %v: none of the %d ports %v can be had: %w", addr, n, ports, last)
 }
 
+// ListenDatagrams opens a UDP socket at an address and one of the ports.
+func ListenDatagrams(addr netip.Addr, ports PortRange) (*net.UDPConn, error) {
+	network := "udp6"
+	if addr.Is4() {
+		network = "udp4"
+	}
+	n := int(ports.High) - int(ports.Low) + 1
+	start := rand.IntN(n)
+	var last error
+	for i := range n {
+		port := ports.Low + uint16((start+i)%n)
+		c, err := net.ListenUDP(network, net.UDPAddrFromAddrPort(netip.AddrPortFrom(addr, port)))
+		switch {
+		case err == nil:
+			return c, nil
+		case ports == PortRange{} || !errors.Is(err, syscall.EADDRINUSE) && !errors.Is(err, syscall.EACCES):
+			return nil, fmt.Errorf("datagrams at %v: %w", addr, err)
+		}
+		last = err
+	}
+	return nil, fmt.Errorf("datagrams at %v: none of the %d ports %v can be had: %w", addr, n, ports, last)
+}
+
+// ListenAny opens a UDP socket from which datagrams reach an address: at loopback for one of loopback, otherwise at any
+// address of this machine.
+func ListenAny(to netip.Addr, ports PortRange) (*net.UDPConn, error) {
+	at := netip.IPv6Unspecified()
+	switch {
+	case to.IsLoopback():
+		at = to
+	case to.Unmap().Is4():
+		at = netip.IPv4Unspecified()
+	}
+	return ListenDatagrams(at, ports)
+}
+
 // LocalAddresses returns the addresses of this machine by which others may reach it, those of the first interface first.
 //
 // Left out are loopback, interfaces that are down, networks of local containers and virtual machines (docker*, virbr*),

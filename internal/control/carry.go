@@ -21,6 +21,7 @@ import (
 func (l *Link) run(c *connection) {
 	defer l.finish()
 	var broken *connection
+	missed := false // Broken was called
 	for {
 		if c == nil {
 			var err error
@@ -33,7 +34,11 @@ func (l *Link) run(c *connection) {
 				return
 			}
 		}
+		if missed && l.handler.Back != nil {
+			l.handler.Back()
+		}
 		l.serve(c)
+		missed = l.reportBreak()
 		over := l.over()
 		if over || l.dialer == nil {
 			c.close(errEnded)
@@ -43,6 +48,19 @@ func (l *Link) run(c *connection) {
 		}
 		broken, c = c, nil
 	}
+}
+
+// reportBreak tells the owner that the connection has broken, unless there is the next one or the link is about to end. It
+// says whether it has.
+func (l *Link) reportBreak() bool {
+	l.mu.Lock()
+	quiet := l.waiting != nil || l.closing || l.peerBye || l.fatal != nil || l.flushed || l.peerEnd
+	l.mu.Unlock()
+	if quiet || l.handler.Broken == nil {
+		return false
+	}
+	l.handler.Broken()
+	return true
 }
 
 // over reports whether the link needs no further connection.

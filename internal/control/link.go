@@ -48,7 +48,7 @@ func (l Limits) linger() time.Duration { return l.Lease / 4 }
 
 // Handler is what a link calls. A nil function is not called.
 //
-// Take, Bye and Lost are called by one goroutine, so never at the same time. They may call Send and Abort. They must
+// All but High are called by one goroutine, so never at the same time. They may call Send and Abort. They must
 // not call Close, which waits for them, and must not block for longer than a small part of the lease: nothing is
 // received meanwhile. None is called after Close has returned without an error.
 type Handler struct {
@@ -59,6 +59,11 @@ type Handler struct {
 	// Lost says that the peer was not reached for the lease, or refuses the link: it is the last call. It is not called
 	// after Bye, and not once Close or Abort was called.
 	Lost func(err error)
+	// Broken says that the connection has broken, which the peer has not replaced before. The link may get another one: Back
+	// says so, or it is lost. Broken is not called once Close or Abort was called, or the peer has closed the link.
+	Broken func()
+	// Back says that the link has a connection again, after Broken.
+	Back func()
 	// High says that the bytes sent but not acknowledged have passed Limits.Watermark. It is called by the Send that
 	// does so, and again only after they have been below half of it.
 	High func(bytes int)

@@ -50,6 +50,7 @@ const agentWithin = 30 * time.Second
 type nodeAgent struct {
 	command  *AgentCommand   // nil: there is no agent
 	ending   func(err error) // as Hooks.AgentEnded
+	hooks    *Hooks
 	key      [32]byte
 	table    *table
 	starter  *starter
@@ -326,6 +327,10 @@ func (a *nodeAgent) hear(j *localJob) {
 			a.takeDropped(packet)
 			continue
 		}
+		if wire.AgentMessageOf(packet) == wire.AgentMessageBroken {
+			a.takeBroken(packet)
+			continue
+		}
 		var fault wire.AgentFault
 		if err := fault.Parse(packet); err != nil || fault.PE < 0 || fault.PE >= len(j.near) {
 			a.logger.Error().Err(err).Int("pe", fault.PE).Msg("word of the agent")
@@ -352,6 +357,7 @@ func (a *nodeAgent) startProcess(there *os.File) error {
 		err := cmd.Start()
 		if err == nil {
 			a.cmd, a.is = cmd, identity{cmd.Process.Pid, look(cmd.Process.Pid).start}
+			a.hooks.noteStart(a.is.pid)
 		}
 		done <- err
 	}
@@ -448,6 +454,7 @@ func (w *lastWords) last() string {
 // follow waits for the end of the process. If a PE has its descriptors, it ends the node's PEs then.
 func (a *nodeAgent) follow() {
 	a.end = a.cmd.Wait()
+	a.hooks.noteEnd(a.is.pid)
 	if a.end == nil {
 		a.end = errors.New("exit status 0 before the job was over")
 	}

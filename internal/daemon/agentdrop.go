@@ -225,6 +225,18 @@ func (a *nodeAgent) attend() {
 	}
 }
 
+// takeBroken takes the news that a connection between agents has ended.
+func (a *nodeAgent) takeBroken(packet []byte) {
+	var m wire.AgentBroken
+	if err := m.Parse(packet); err != nil {
+		a.logger.Error().Err(err).Msg("word of the agent")
+		return
+	}
+	if a.hooks.Broken != nil {
+		a.hooks.Broken(m.Node)
+	}
+}
+
 // takeDropped takes the answer to an AgentDrop.
 func (a *nodeAgent) takeDropped(packet []byte) {
 	var m wire.AgentDropped

@@ -20,7 +20,8 @@ import (
 type announcer struct {
 	servers *servers
 	mailbox *Mailbox
-	began   time.Time // of the job
+	began   time.Time          // of the job
+	spread  func(f FarFailure) // as Hooks.Failed; nil: nobody wants to know
 
 	mu         sync.Mutex
 	queue      []announcement
@@ -36,6 +37,8 @@ type announcement struct {
 	end     ending.End // how it has ended
 	withOut bool       // the event says how much the PE has written: Event.Written
 	far     *farNews   // a failure on other nodes, for the servers; nil: none
+
+	spread *FarFailure // a failure here, for other nodes; nil: none, or they need not know
 
 	after <-chan struct{} // nobody is told before it is closed; nil: it need not be
 }
@@ -85,6 +88,9 @@ func (a *announcer) deliver() {
 
 // announce tells everybody about one thing.
 func (a *announcer) announce(x announcement) {
+	if x.spread != nil && a.spread != nil {
+		a.spread(*x.spread)
+	}
 	if x.exited {
 		a.servers.processExited(x.of, x.end)
 	}

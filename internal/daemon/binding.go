@@ -96,6 +96,7 @@ type Report struct {
 	Processors int      // how many the node's PEs may use at a time; 0: it is not known
 	Agent      string   // the address of the node's agent; empty: there is none
 	Programs   []string // by program of the first job: what tells its file from another one; empty: it does not run here
+	Heartbeat  HeartbeatAt
 }
 
 // Bound says in words where a PE of the first job runs.

@@ -18,6 +18,7 @@ type ends struct {
 	background *background
 	reporter   *reporter
 	agent      *nodeAgent
+	noteEnd    func(pid int) // as Hooks.Ended
 }
 
 // followPE reports when nothing is left of a PE: of its process and, if that ended
@@ -26,6 +27,7 @@ type ends struct {
 func (e *ends) followPE(p *localPE) {
 	e.awaitEnd(p)
 	ran := time.Since(p.began)
+	e.noteEnd(p.pid)
 	own := e.reapProcess(p)
 	e.table.mu.Lock()
 	p.life.Reap()

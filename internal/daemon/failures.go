@@ -39,6 +39,7 @@ type failures struct {
 	agent     *nodeAgent
 	alerts    *alerts
 	endsFirst bool // as Config.EndsFirst, in a job of one node
+	goesOn    bool // as Config.Recover
 	hold      newsHold
 
 	// Both are under the lock of the table.
@@ -214,7 +215,11 @@ func (f *failures) carryOut(p *localPE, d death, o life.Outcome) (rung bool) {
 		f.publish(&x)
 		rung = true
 	}
-	f.events.append(announcement{of: p, exited: true, end: d.end, withOut: true, after: x.done, event: &Event{
+	var spread *FarFailure
+	if p.job.share.spans() && f.goesOn && by == "" { // of an end that was asked for, other nodes have to hear the request first
+		spread = &FarFailure{Job: p.id.Job, PEs: []int{p.id.PE}, End: d.end}
+	}
+	f.events.append(announcement{of: p, exited: true, end: d.end, withOut: true, after: x.done, spread: spread, event: &Event{
 		Kind: Failed, ID: p.id, PID: p.pid, End: d.end, Tier: d.tier, GoesOn: !p.life.Dead(), By: by,
 	}})
 	return rung

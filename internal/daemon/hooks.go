@@ -39,6 +39,16 @@ type Hooks struct {
 	// AgentEnded is called when the agent has ended, which ends the node, before its PEs are killed. Nil: the user gets a
 	// notice.
 	AgentEnded func(err error)
+	// Started is called with the number of each process that ends with the node: those of PEs and the agent. It is not reaped
+	// before Ended is called with it, and Started has returned by then.
+	Started func(pid int)
+	// Ended is called when such a process has ended.
+	Ended func(pid int)
+	// Failed is called when a PE of this node has failed, which nobody had asked for, and the job goes on, once the PEs of this
+	// node have heard of it.
+	Failed func(f FarFailure)
+	// Broken is called when a connection between the agent of this node and that of another one has ended.
+	Broken func(node int)
 	// IsOther says of a child of this process that somebody else waits for it, so that the step does not reap it. Nil: as
 	// Config.OwnsChildren says.
 	IsOther func(pid int) bool

@@ -43,7 +43,7 @@ func (o *orphans) findOrphans() (found []identity, all map[int]process) {
 	self := os.Getpid()
 	owns := o.ownsChildren && (o.shares == nil || !o.shares())
 	for pid, is := range all {
-		if is.parent != self || pes[identity{pid, is.start}] {
+		if is.parent != self || pes[identity{pid, is.start}] || o.isOther != nil && o.isOther(pid) {
 			continue
 		}
 		if owns || groups[is.group] || environOf(pid).hasAnyJob(nspaces) {

@@ -34,7 +34,8 @@ type starter struct {
 	data       dataNetwork
 	background *background
 	logger     zerolog.Logger
-	work       chan func() // to the thread; closed when the step ends
+	noteStart  func(pid int) // as Hooks.Started
+	work       chan func()   // to the thread; closed when the step ends
 }
 
 // run runs what is sent to it on one thread until the channel is closed. PEs have the priority of the user.
@@ -196,6 +197,7 @@ func (st *starter) startProcess(p *localPE) (letGo func() error, err error) {
 	}
 	st.table.endStart(p, is, err)
 	if err == nil {
+		st.noteStart(is.pid)
 		st.logger.Info().Stringer("pe", p.id).Int("pid", p.pid).Str("node", st.servers.host).Str("program", p.cmd.Path).Msg("started")
 	}
 	return letGo, err

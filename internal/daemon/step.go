@@ -63,7 +63,10 @@ type Config struct {
 	// that PEs are to be there until they are told to end: they do not learn of it. With several
 	// nodes they do: only the root knows which failure was the first.
 	EndsFirst bool
-	Debug     []int // PEs of the first job that are started stopped, for a debugger
+	// Recover says that the job goes on when a PE has failed.
+	Recover   bool
+	Heartbeat Heartbeat // how the nodes of the job watch each other
+	Debug     []int     // PEs of the first job that are started stopped, for a debugger
 	// DataNetwork is the interface by which PEs are to reach those of other nodes, or a network that has it; empty: any.
 	DataNetwork  string
 	AgentPorts   [2]uint16 // the lowest and the highest port at which the agent of the node may listen; zero: any
@@ -141,6 +144,7 @@ const (
 	Spawned              // a further job of NPEs is going to be started
 	Dropped              // it could not be: nothing of it is left, whatever was started
 	NodeLost             // the node is out of reach, Msg says why: nothing more comes from it. A Step never reports that
+	JobLost              // too many nodes are out of reach, Msg says why: the job ends. A Step never reports that
 )
 
 // Step runs the PEs of a job on this node, and of the jobs that it spawns. It only puts its parts together and passes
@@ -220,12 +224,12 @@ func assemble(cfg settings, name string) *Step {
 	if cfg.Began.IsZero() {
 		cfg.Began = time.Now()
 	}
-	s.events = &announcer{servers: s.servers, mailbox: NewMailbox(), began: cfg.Began}
+	s.events = &announcer{servers: s.servers, mailbox: NewMailbox(), began: cfg.Began, spread: cfg.Failed}
 	s.private = &private{}
 	meter := &memoryMeter{table: s.table, on: cfg.Memory}
 	alerts := &alerts{table: s.table, raised: make(chan struct{}, 1), closing: s.background.closing, logger: cfg.Logger}
 	s.ailments = &ailments{table: s.table, events: s.events}
-	s.failures = &failures{table: s.table, events: s.events, alerts: alerts, endsFirst: cfg.EndsFirst && !cfg.Share.hasOthers()}
+	s.failures = &failures{table: s.table, events: s.events, alerts: alerts, endsFirst: cfg.EndsFirst && !cfg.Share.hasOthers(), goesOn: cfg.Recover}
 	s.failures.hold = newNewsHold(cfg.Watchdog.NewsDelay, cfg.Share.hasOthers(), s.background.closing)
 	s.watch = &deathWatch{
 		cfg: cfg.Watchdog, cheap: cfg.Share.crowdsKernel(), table: s.table, failures: s.failures, ailments: s.ailments, background: s.background, logger: cfg.Logger,
@@ -235,7 +239,7 @@ func assemble(cfg settings, name string) *Step {
 	s.input = newInput(s.reporter.notice, cfg.Credit)
 	s.input.shared = cfg.StdinTo.span(&cfg.Share)
 	s.ends = &ends{
-		table: s.table, events: s.events, failures: s.failures, servers: s.servers, watch: s.watch, background: s.background, reporter: s.reporter,
+		table: s.table, events: s.events, failures: s.failures, servers: s.servers, watch: s.watch, background: s.background, reporter: s.reporter, noteEnd: cfg.noteEnd,
 	}
 	s.attach = &attachService{
 		table: s.table, alerts: alerts, background: s.background, logger: cfg.Logger, cfg: &s.cfg.Config,
@@ -245,8 +249,9 @@ func assemble(cfg settings, name string) *Step {
 		niceness: &niceness{table: s.table, background: s.background, logger: cfg.Logger}, private: s.private, attach: s.attach,
 		debuggers:  &debuggers{table: s.table, closing: s.background.closing, logger: cfg.Logger},
 		background: s.background, logger: cfg.Logger, work: make(chan func()),
+		noteStart: cfg.noteStart,
 	}
-	s.agent = &nodeAgent{table: s.table, starter: s.starter, reporter: s.reporter, logger: cfg.Logger, key: cfg.Share.DataKey, ended: make(chan struct{}), closed: s.background.closing, hungAfter: hungAfter}
+	s.agent = &nodeAgent{table: s.table, starter: s.starter, reporter: s.reporter, logger: cfg.Logger, key: cfg.Share.DataKey, ended: make(chan struct{}), closed: s.background.closing, hungAfter: hungAfter, hooks: &s.cfg.Hooks}
 	s.agent.configure(&cfg)
 	s.attach.agent, s.failures.agent, s.ends.agent = s.agent, s.agent, s.agent
 	s.orphans = &orphans{table: s.table, agent: s.agent, ownsChildren: cfg.OwnsChildren, isOther: cfg.IsOther, shares: cfg.SharesChildren, closing: s.background.closing, reporter: s.reporter}

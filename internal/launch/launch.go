@@ -237,7 +237,7 @@ func (o *Options) config() (daemon.Config, error) {
 	if n < 1 || n > layout.MaxLocal {
 		return daemon.Config{}, &SetUpError{Err: fmt.Errorf("number of PEs: %d, want %s", n, WantPEs()), Hint: "a smaller -n"}
 	}
-	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.readers(), OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover && o.span().nodes() == 1, Tools: o.ReportURI != "", Memory: o.Stats != nil, Debug: o.Debug, Profiles: o.Pprof, DataNetwork: o.DataNetwork, AgentPorts: o.DataPorts}
+	cfg := daemon.Config{HeapSize: o.HeapSize, StdinTo: o.readers(), OwnsChildren: o.OwnsChildren, Watchdog: o.Watchdog, EndsFirst: !o.Recover && o.span().nodes() == 1, Recover: o.Recover, Tools: o.ReportURI != "", Memory: o.Stats != nil, Debug: o.Debug, Profiles: o.Pprof, DataNetwork: o.DataNetwork, AgentPorts: o.DataPorts}
 	for i := range o.Apps {
 		app, err := o.Apps[i].config(n)
 		if err == nil && app.Dir == "" && !o.Layout.IsHere() {

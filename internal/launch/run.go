@@ -147,6 +147,8 @@ func (r *run) event(e daemon.Event) {
 		r.endAfter(r.out.said(e), exitStatus(e.Status), "PE %v (pid %d) ended the job with status %d after %v%s", e.ID, e.PID, e.Status, at, reasonOf(e.Msg))
 	case daemon.NodeLost:
 		r.reportLostNode(e)
+	case daemon.JobLost:
+		r.end(StatusError, "%s", e.Msg)
 	case daemon.Lost:
 		r.noteLoss(e)
 	case daemon.Failed:

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -33,6 +34,7 @@ type nodeDaemon struct {
 	fallen bool  // the node is lost, as if the daemon was killed; set before over is closed
 
 	junction junction
+	watcher  atomic.Pointer[watcher] // nil: the step has not started, or its job's nodes do not watch each other
 }
 
 // takePrecedence gives this process precedence over the PEs of its session, where the user may have that. PEs that poll, and
@@ -133,12 +135,24 @@ func (d *nodeDaemon) startStep(cfg daemon.Config, hooks daemon.Hooks) (daemon.No
 	hooks.Agent, hooks.AgentEnded = d.agentCommand(&cfg), d.giveUp
 	cfg.Surroundings.Adopt()
 	cfg.OwnsChildren = !d.branch.isUsed() // agents are no PEs, and neither are daemons that they leave behind
-	hooks.IsOther = d.branch.owns
+	w := d.startWatcher(&cfg, &hooks)
+	hooks.IsOther = func(pid int) bool { return d.branch.owns(pid) || w.owns(pid) }
+	d.watcher.Store(w)
 	step, err := d.junction.start(cfg, hooks)
-	if err != nil {
-		return nil, err // and not a nil step as a node
+	if w == nil {
+		if err != nil {
+			return nil, err // and not a nil step as a node
+		}
+		return step, nil
 	}
-	return step, nil
+	if werr := w.await(); err == nil && werr != nil {
+		err = errors.Join(werr, step.Close())
+	}
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	return &watchedNode{Step: step, watcher: w}, nil
 }
 
 // fallWithin is how long the last word of a daemon whose node is lost may take.
@@ -146,12 +160,24 @@ const fallWithin = 500 * time.Millisecond
 
 // giveUp ends the node, whose agent has ended: the front end hears why, and nothing more, and loses it.
 func (d *nodeDaemon) giveUp(err error) {
+	d.watcher.Load().mute()
 	d.send(wire.Frame{Kind: wire.KindFallen, Body: []byte(err.Error())})
 	d.link.Leave() // first: what happens to the PEs is not their own
 	d.end.Do(func() {
 		d.err, d.fallen = err, true
 		close(d.over)
 	})
+}
+
+// fall ends the node, which others hold for dead: they go on without it.
+func (d *nodeDaemon) fall(err error) {
+	if w := d.watcher.Load(); w != nil {
+		w.logger.Error().Err(err).Msg("this node ends")
+	}
+	d.giveUp(err)
+	if step := d.junction.step.Load(); step != nil {
+		step.EndNode()
+	}
 }
 
 // reachWithin is how long an agent may be silent while another one waits for it, beside the time that the loss of a node takes to be
@@ -197,6 +223,11 @@ func (d *nodeDaemon) take(f wire.Frame) {
 	case wire.KindProbe:
 		d.send(wire.Frame{Kind: wire.KindProbed, Stream: f.Stream})
 		return
+	case wire.KindEndNode:
+		go d.fall(errors.New(string(f.Body))) // it takes locks that others may hold for a moment, and closes the link
+		return
+	case wire.KindNodeDead:
+		d.watcher.Load().noteLost(int(f.Stream))
 	}
 	if !d.junction.take(f) {
 		d.server.Take(f)

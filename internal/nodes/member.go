@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/goshmem/goshmem/detector/view"
 	"github.com/goshmem/goshmem/internal/control"
 	"github.com/goshmem/goshmem/internal/remote"
 	"github.com/goshmem/goshmem/internal/wire"
@@ -31,6 +32,7 @@ type member struct {
 	link    *control.Link         // nil until the daemon has reported itself
 	closing bool                  // the daemon is told to end
 	lost    error                 // why the node is lost; nil: it is not
+	ends    bool                  // the daemon has said that it ends: it needs no fence
 	started map[int]*agentProcess // by node: the agents that the daemon has started; nil: none
 	once    sync.Once             // of Close
 	err     error                 // what Close returns
@@ -146,6 +148,19 @@ func (m *member) watchAgent(agent *agentProcess) {
 	}
 }
 
+// lastWords returns how the launch agent of this node alone has ended; nil: it runs.
+func (m *member) lastWords() error {
+	if m.agent == nil || m.root.cfg.Agent.All && !m.alone {
+		return nil
+	}
+	select {
+	case <-m.agent.ended:
+		return m.agent.failure()
+	default:
+		return nil
+	}
+}
+
 // wasKilled says whether the daemon has ended otherwise than by its own.
 func (m *member) wasKilled() bool {
 	if m.agent == nil {
@@ -208,6 +223,7 @@ func (m *member) Hold() error {
 	if l == nil {
 		return nil
 	}
+	m.root.theJudge().hold()
 	if err := l.Hold(holdAtMost); err != nil {
 		return fmt.Errorf("%s: %w", m.host, err)
 	}
@@ -216,6 +232,7 @@ func (m *member) Hold() error {
 
 // Go says that the front end goes on.
 func (m *member) Go() {
+	m.root.theJudge().resume()
 	l := m.linkNow()
 	if l != nil {
 		l.Go()
@@ -237,9 +254,19 @@ func (m *member) hear(f wire.Frame) error {
 	case wire.KindAgentEnded:
 		return m.takeAgentEnd(f)
 	case wire.KindProbed:
+		if f.Stream >= judgeBit {
+			m.root.theJudge().takeProbed(f.Stream)
+			return nil
+		}
 		m.root.survey.take(m.index, f.Stream)
 		return nil
+	case wire.KindAccuse:
+		return m.root.theJudge().takeAccusation(m.index, f)
 	case wire.KindFallen:
+		m.noteEnd()
+		if m.root.theJudge().takeEnd(m.index) {
+			return nil
+		}
 		return errors.New(string(f.Body[:min(len(f.Body), tailBytes)]))
 	default:
 		m.Take(f)
@@ -247,8 +274,33 @@ func (m *member) hear(f wire.Frame) error {
 	}
 }
 
+// noteBroken notes that the daemon has no connection, for a moment or for good.
+func (m *member) noteBroken() { m.root.theJudge().noteLink(m.index, view.LinkLost) }
+
+// noteBack notes that the daemon has a connection again.
+func (m *member) noteBack() { m.root.theJudge().noteLink(m.index, view.LinkBack) }
+
+// noteEnd notes that the daemon ends by itself.
+func (m *member) noteEnd() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.ends = true
+}
+
+// endsItself says whether the daemon has said that it ends.
+func (m *member) endsItself() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.ends
+}
+
 // leave notes that the daemon has closed the link. It does so only when it was told to end, or has failed.
-func (m *member) leave() { m.lose(errors.New("its daemon has closed the connection")) }
+func (m *member) leave() {
+	m.noteEnd()
+	if !m.root.theJudge().takeEnd(m.index) {
+		m.lose(errors.New("its daemon has closed the connection"))
+	}
+}
 
 // lose notes that the node is lost; false: it was lost before.
 func (m *member) lose(err error) bool {
@@ -256,20 +308,24 @@ func (m *member) lose(err error) bool {
 		return false
 	}
 	m.root.announceLoss(m)
+	m.root.theJudge().noteLost(m.index)
 	m.root.cancel(fmt.Errorf("%s: %w", m.host, err))
 	return true
 }
 
-// lastWords is how long an agent may take to end after the stream that goes by it.
-const lastWords = 500 * time.Millisecond
+// wordsWithin is how long an agent may take to end after the stream that goes by it.
+const wordsWithin = 500 * time.Millisecond
 
 // loseLink notes that the node has no link any more. Where the link goes by the agent, how that has ended says more.
 func (m *member) loseLink(err error) {
+	if m.root.theJudge().takeEnd(m.index) {
+		return
+	}
 	m.mu.Lock()
 	agent := m.agent
 	m.mu.Unlock()
 	if m.root.cfg.Stdio && agent != nil {
-		late := time.NewTimer(lastWords)
+		late := time.NewTimer(wordsWithin)
 		defer late.Stop()
 		select {
 		case <-agent.ended:
@@ -331,6 +387,7 @@ func (m *member) Close() error {
 	m.once.Do(func() {
 		m.mu.Lock()
 		m.closing = true
+		m.root.theJudge().noteClose(m)
 		closes := m.link != nil
 		m.mu.Unlock()
 		if closes {

@@ -40,7 +40,7 @@ var networkPrefix = netip.MustParsePrefix("10.0.0.254/24")
 const (
 	bridgeName = "bridge"
 	holderFD   = 3       // the holder's connection with the front end, its first extra file
-	listening  = "ready" // what the holder sends with the listening socket
+	listening  = "ready" // what the holder sends with the listening socket and one for datagrams
 
 	mostSaid      = 4 << 10 // bytes of an error
 	mostAddresses = 253     // of nodes
@@ -72,8 +72,9 @@ func NetworkAgent(oshrun string) Agent {
 type network struct {
 	holder *agentProcess
 	conn   *os.File
-	adding sync.Mutex // held while the holder starts one more daemon
-	silent bool       // it has not answered in time; guarded by adding
+	probes *net.UDPConn // at the bridge; nil: somebody has taken it
+	adding sync.Mutex   // held while the holder starts one more daemon
+	silent bool         // it has not answered in time; guarded by adding
 	// answers has the answers of the holder when it is to start one more daemon; closed when it says nothing any more.
 	answers chan []byte
 }
@@ -184,9 +185,24 @@ func (n *network) hear() {
 
 // close ends a holder that has got no handover.
 func (n *network) close() {
-	if n != nil && n.conn != nil {
+	if n == nil {
+		return
+	}
+	if n.conn != nil {
 		n.conn.Close() //nolint:errcheck // nothing is sent any more
 	}
+	if n.probes != nil {
+		n.probes.Close() //nolint:errcheck // nothing is sent any more
+	}
+}
+
+// takeProbes returns a socket from which datagrams reach the nodes, once.
+func (n *network) takeProbes() (*net.UDPConn, error) {
+	c := n.probes
+	if n.probes = nil; c == nil {
+		return nil, errors.New("the network of emulated nodes has no socket for datagrams left")
+	}
+	return c, nil
 }
 
 // noNetwork returns an error with what helps where namespaces are not allowed.
@@ -194,19 +210,25 @@ func noNetwork(err error) error {
 	return &daemon.HintError{Err: err, Hint: "--emulate N without netns needs no namespaces; oshrun doctor says what this machine can do"}
 }
 
-// receiveSocket returns the holder's listening socket.
+// receiveSocket returns the holder's listening socket, and keeps the one for datagrams.
 func (n *network) receiveSocket() (net.Listener, error) {
-	packet, fds, err := xunix.RecvFDs(n.conn, len(listening), 1)
+	packet, fds, err := xunix.RecvFDs(n.conn, len(listening), 2)
 	if err != nil || len(packet) == 0 {
 		<-n.holder.ended
 		return nil, noNetwork(n.holder.failure())
 	}
-	if string(packet) != listening || len(fds) != 1 {
+	if string(packet) != listening || len(fds) != 2 {
 		xunix.CloseFDs(fds)
-		return nil, fmt.Errorf("holder of the network says %q with %d descriptors, want %q with 1", packet, len(fds), listening)
+		return nil, fmt.Errorf("holder of the network says %q with %d descriptors, want %q with 2", packet, len(fds), listening)
 	}
-	f := os.NewFile(uintptr(fds[0]), "listener")
+	f, d := os.NewFile(uintptr(fds[0]), "listener"), os.NewFile(uintptr(fds[1]), "datagrams")
 	defer f.Close() //nolint:errcheck // the listener has a copy
+	defer d.Close() //nolint:errcheck // the connection has a copy
+	conn, err := net.FilePacketConn(d)
+	if err != nil {
+		return nil, err
+	}
+	n.probes, _ = conn.(*net.UDPConn) // takeProbes says if it is none
 	return net.FileListener(f)
 }
 
@@ -247,7 +269,7 @@ func HoldNetwork() error {
 	return runHosts(h, conn)
 }
 
-// sendSocket sends the front end a socket that listens at the bridge.
+// sendSocket sends the front end a socket that listens at the bridge, and one for datagrams.
 func sendSocket(conn *os.File) error {
 	l, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: networkPrefix.Addr().AsSlice()})
 	if err != nil {
@@ -259,7 +281,17 @@ func sendSocket(conn *os.File) error {
 		return err
 	}
 	defer f.Close() //nolint:errcheck // the front end has a copy
-	return xunix.SendFDs(conn, []byte(listening), []int{int(f.Fd())})
+	c, err := net.ListenUDP("udp4", &net.UDPAddr{IP: networkPrefix.Addr().AsSlice()})
+	if err != nil {
+		return err
+	}
+	defer c.Close() //nolint:errcheck // the front end has a copy
+	d, err := c.File()
+	if err != nil {
+		return err
+	}
+	defer d.Close() //nolint:errcheck // the front end has a copy
+	return xunix.SendFDs(conn, []byte(listening), []int{int(f.Fd()), int(d.Fd())})
 }
 
 // runHosts starts the daemons of a handover's hosts, or none of them, and those that are wanted later. It returns when

@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/goshmem/goshmem/coll/tree"
+	"github.com/goshmem/goshmem/detector/responder"
 	"github.com/goshmem/goshmem/internal/control"
 	"github.com/goshmem/goshmem/internal/courier"
 	"github.com/goshmem/goshmem/internal/daemon"
@@ -37,6 +38,12 @@ type Config struct {
 	Within   time.Duration     // how long a daemon may take to report itself
 	Lease    time.Duration     // how long a node may be out of reach
 	Stdio    bool              // daemons do not dial: the standard input and output of their agents are the connections
+	// Heartbeat is how often nodes ask each other whether they live; 0: never. A job that begins with one node does not do so,
+	// nor do nodes that are added, nor those of Stdio: the front end may have no way to their addresses.
+	Heartbeat time.Duration
+	Tier      responder.Tier // who answers; 0: the best that works
+	// PartGoesOn says that the front end goes on with the nodes that it reaches, even if most are out of reach.
+	PartGoesOn bool
 	// CollRadix is the radix of the trees of nodes, see daemon.Share; 0: the best by Tuned, or by what is measured.
 	CollRadix int
 	// Tuned returns what was measured before of the way between nodes; false: nothing was, so the start measures. Nil: the
@@ -85,6 +92,9 @@ func (s Starter) Start(ctx context.Context, l launch.Span, cfg daemon.Config, ho
 	if err == nil {
 		err = r.introduceAgents(ctx)
 	}
+	if err == nil {
+		err = startWatch(ctx, r)
+	}
 	if err == nil && !s.Emulated { // whose nodes are this machine
 		r.compare(cfg.Apps)
 	}
@@ -118,6 +128,7 @@ type root struct {
 	over     chan struct{}           // closed when the last daemon is ended
 	board    *courier.Root           // published data of PMIx clients
 	survey   survey                  // of the way to the daemons
+	watched  int                     // how many nodes watch each other, or are to
 
 	growing  sync.Mutex // held while nodes are added
 	mu       sync.Mutex
@@ -126,6 +137,7 @@ type root struct {
 	open     int             // members whose daemons are not ended; at 0 the listener is closed
 	agents   []*agentProcess // that were started
 	killed   bool            // no agent is started any more
+	judge    *judge          // decides which nodes are lost; nil: they do not watch each other
 	flat     bool            // a daemon could not start the agent of another: the front end starts all that are left
 }
 
@@ -315,6 +327,7 @@ func (r *root) identity() control.Identity {
 func (r *root) startSteps(ctx context.Context) error {
 	r.step.cfg.Terminal = false // it is not the terminal of the daemons
 	r.step.cfg.Surroundings = daemon.SurroundingsHere(r.logger)
+	setHeartbeat(r)
 	stop := context.AfterFunc(ctx, func() { r.giveUp(context.Cause(ctx)) }) // ends all requests
 	defer stop()
 	return r.each(ctx, len(r.members), nil, func(m *member) error { return m.startStep(&r.step) })
@@ -325,6 +338,9 @@ func (m *member) startStep(s *stepConfig) error {
 	cfg := s.cfg
 	cfg.Share = s.share
 	cfg.Share.Node = m.index
+	if m.index >= m.root.watched {
+		cfg.Heartbeat = daemon.Heartbeat{}
+	}
 	if err := m.Start(cfg, s.hooks(m.index)); err != nil {
 		return fmt.Errorf("%s: %w", m.host, err)
 	}
@@ -410,7 +426,7 @@ func (r *root) accept(l *control.Link) (control.Handler, error) {
 	if !m.join(l) {
 		return control.Handler{}, fmt.Errorf("node %d reports itself twice", node)
 	}
-	return control.Handler{Take: m.take, Bye: m.leave, Lost: m.loseLink}, nil
+	return control.Handler{Take: m.take, Bye: m.leave, Lost: m.loseLink, Broken: m.noteBroken, Back: m.noteBack}, nil
 }
 
 // relay passes a frame of one node on to another, to all others, or to the board.
@@ -462,6 +478,7 @@ func (r *root) leave() {
 	if !last {
 		return
 	}
+	r.theJudge().close()
 	r.board.Close()
 	if r.listener != nil {
 		r.listener.Close()

@@ -242,6 +242,17 @@ func (c *Client) SetAgents(addrs []string) error {
 	return err
 }
 
+// Watch has a node watch the others.
+func Watch(c *Client, w daemon.Watch) error {
+	_, _, err := c.request(wire.KindWatch, "watch other nodes", encode(codeWatch, w), queryAtMost)
+	return err
+}
+
+// LoseJob reports that the front end cannot go on with the job, and why.
+func LoseJob(c *Client, why string) {
+	c.report(daemon.Event{Kind: daemon.JobLost, Msg: why, At: c.age()})
+}
+
 // FarFailed makes a failure of PEs of other nodes known on this one. It does not wait for that: an
 // error of the node comes as a notice.
 func (c *Client) FarFailed(f daemon.FarFailure) error {

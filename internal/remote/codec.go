@@ -38,6 +38,8 @@ func codeConfig(c *wire.Coder, v *daemon.Config) {
 	wire.Integer(c, &v.Watchdog.Hang)
 	wire.Integer(c, &v.Watchdog.NewsDelay)
 	c.Bool(&v.EndsFirst)
+	c.Bool(&v.Recover)
+	codeHeartbeat(c, &v.Heartbeat)
 	wire.List(c, &v.Debug, wire.Integer)
 	c.String(&v.DataNetwork)
 	wire.Integer(c, &v.AgentPorts[0])
@@ -62,6 +64,30 @@ func codeReport(c *wire.Coder, v *daemon.Report) {
 	wire.Integer(c, &v.Processors)
 	c.String(&v.Agent)
 	wire.List(c, &v.Programs, codeString)
+	codeHeartbeatAt(c, &v.Heartbeat)
+}
+
+func codeHeartbeat(c *wire.Coder, v *daemon.Heartbeat) {
+	wire.Integer(c, &v.Period)
+	wire.Integer(c, &v.Tier)
+	wire.Integer(c, &v.Job)
+	for i := range v.Key {
+		wire.Integer(c, &v.Key[i])
+	}
+}
+
+func codeHeartbeatAt(c *wire.Coder, v *daemon.HeartbeatAt) {
+	wire.Integer(c, &v.Tier)
+	c.String(&v.Responder)
+	c.String(&v.Detector)
+	c.String(&v.Lack)
+}
+
+// codeWatch describes the body of KindWatch.
+func codeWatch(c *wire.Coder, v *daemon.Watch) {
+	wire.List(c, &v.Peers, codeHeartbeatAt)
+	wire.Integer(c, &v.Tier)
+	c.Bool(&v.Check)
 }
 
 func codeBound(c *wire.Coder, v *daemon.Bound) {

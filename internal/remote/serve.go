@@ -108,6 +108,13 @@ func (s *Server) wish(f *wire.Frame) (do func(), err error) {
 		return reply(s, f, codeNothing, func(nothing) (answer, error) { return answer{}, s.shut() })
 	case wire.KindAgents:
 		return ask(s, f, codeAgents, func(n daemon.Node, addrs []string) (answer, error) { return answer{}, n.SetAgents(addrs) })
+	case wire.KindWatch:
+		return ask(s, f, codeWatch, func(n daemon.Node, w daemon.Watch) (answer, error) {
+			if n, watches := n.(daemon.Watcher); watches {
+				return answer{}, n.Watch(w)
+			}
+			return answer{}, errors.New("this node cannot watch others")
+		})
 	case wire.KindLaunch:
 		return ask(s, f, codeNothing, func(n daemon.Node, _ nothing) (answer, error) { return answer{}, n.Launch() })
 	case wire.KindStopped:

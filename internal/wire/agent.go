@@ -19,6 +19,7 @@ const KindAgents Kind = 0x0700
 //	daemon -> agent  AgentDrop      a PE is dead, or a node is lost
 //	daemon -> agent  AgentLine      a PE has a line to the agent; with the descriptor of the agent's end
 //	agent -> daemon  AgentDropped   no effect of it appears from now on
+//	agent -> daemon  AgentBroken    a connection with the agent of another node has ended
 type AgentMessage uint8
 
 // The messages.
@@ -31,6 +32,7 @@ const (
 	AgentMessageFault
 	AgentMessageDropped
 	AgentMessageLine
+	AgentMessageBroken
 )
 
 // AgentPacket is the size of the largest packet: the addresses of a thousand agents.
@@ -93,6 +95,19 @@ type AgentFault struct {
 	PE   int // its local index
 	Text string
 }
+
+// AgentBroken says that a connection with the agent of another node has ended, which its agent did not want.
+type AgentBroken struct{ Node int }
+
+// Append appends the packet to b.
+func (m *AgentBroken) Append(b []byte) []byte { return appendAgent(b, AgentMessageBroken, m.code) }
+
+// Parse reads a packet with such a message.
+func (m *AgentBroken) Parse(b []byte) error {
+	return parseAgent(b, AgentMessageBroken, "news of a connection", m.code)
+}
+
+func (m *AgentBroken) code(c *Coder) { Integer(c, &m.Node) }
 
 // Append appends the packet to b.
 func (m *AgentDropped) Append(b []byte) []byte { return appendAgent(b, AgentMessageDropped, m.code) }

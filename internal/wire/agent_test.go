@@ -22,6 +22,7 @@ func TestAgentMessages(t *testing.T) {
 		{&AgentFault{PE: 1, Text: "fill"}, &AgentFault{}},
 		{&AgentDropped{Number: 1 << 40}, &AgentDropped{}},
 		{&AgentLine{PE: 3}, &AgentLine{}},
+		{&AgentBroken{Node: 3}, &AgentBroken{}},
 		{&ExpressAsk{Node: 3}, &ExpressAsk{}},
 		{&ExpressAnswer{Node: 3, Last: 1 << 50}, &ExpressAnswer{}},
 		{&ExpressAnswer{Err: "the node is lost"}, &ExpressAnswer{}},

@@ -97,6 +97,8 @@ const (
 	KindFallen                          // the last word of a daemon whose node is lost, and why
 	KindProbe                           // the front end measures the way: a daemon answers at once; the stream is a number
 	KindProbed                          // the answer, with the same stream
+	KindAccuse                          // a daemon holds a node for dead: the stream is the node; see Accusation
+	KindEndNode                         // a daemon is to end its node at once; the body says why
 )
 
 const (

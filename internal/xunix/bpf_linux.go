@@ -8,20 +8,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TracingProgram is a BPF program of the type "tracing", ready to load: its instructions hold the offsets of the
-// running kernel and the descriptors of their maps.
+// TracingProgram is a BPF program that traces the kernel or sees packets, ready to load: its instructions hold the
+// offsets of the running kernel and the descriptors of their maps.
 type TracingProgram struct {
 	Name     string // the kernel keeps 15 bytes
 	License  string
 	Code     []byte // instructions of 8 bytes
-	Attach   uint32 // TraceRawTracepoint or TraceIterator
-	AttachTo uint32 // number of the tracepoint's or iterator's type among the kernel's types
+	Attach   uint32 // TraceRawTracepoint, TraceIterator or TCXIngress
+	AttachTo uint32 // number of the tracepoint's or iterator's type among the kernel's types; TCXIngress: 0
 }
 
 // Values of TracingProgram.Attach.
 const (
 	TraceRawTracepoint = unix.BPF_TRACE_RAW_TP
 	TraceIterator      = unix.BPF_TRACE_ITER
+	TCXIngress         = unix.BPF_TCX_INGRESS
 )
 
 // LoadTracing loads a program into the kernel and returns its descriptor, which is closed on exec.
@@ -50,7 +51,7 @@ func LoadTracing(p *TracingProgram) (fd int, err error) {
 		lineInfo               unsafe.Pointer
 		lineInfos, attachTo    uint32
 	}{
-		progType: unix.BPF_PROG_TYPE_TRACING, insnCount: uint32(len(p.Code) / 8),
+		progType: programType(p.Attach), insnCount: uint32(len(p.Code) / 8),
 		insns: unsafe.Pointer(unsafe.SliceData(p.Code)), license: unsafe.Pointer(license),
 		attachType: p.Attach, attachTo: p.AttachTo,
 	}
@@ -66,4 +67,12 @@ func LoadTracing(p *TracingProgram) (fd int, err error) {
 			return -1, fmt.Errorf("bpf BPF_PROG_LOAD: %w", e)
 		}
 	}
+}
+
+// programType returns the type of programs that are attached in a way.
+func programType(attach uint32) uint32 {
+	if attach == TCXIngress {
+		return unix.BPF_PROG_TYPE_SCHED_CLS
+	}
+	return unix.BPF_PROG_TYPE_TRACING
 }

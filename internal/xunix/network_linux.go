@@ -91,9 +91,14 @@ func ConnectHost(pid int, host string, addr netip.Prefix, bridge, port string) e
 // hostLink is the name of a host's interface.
 const hostLink = "eth0"
 
-// setUpHost sets up the host of a process, and returns to the namespaces of this one: the thread may be the first, whose
-// namespaces others take for those of the process. If it cannot return, it ends with the calling goroutine.
+// setUpHost sets up the host of a process.
 func setUpHost(pid int, host string, addr netip.Prefix) error {
+	return inNamespacesOf(pid, func() error { return configureHost(host, addr) })
+}
+
+// inNamespacesOf calls do in the namespaces of a process, and returns to those of this one: the thread may be the first,
+// whose namespaces others take for those of the process. If it cannot return, it ends with the calling goroutine.
+func inNamespacesOf(pid int, do func() error) error {
 	runtime.LockOSThread()
 	network, err := os.Open("/proc/thread-self/ns/net")
 	if err != nil {
@@ -113,7 +118,7 @@ func setUpHost(pid int, host string, addr netip.Prefix) error {
 	if err := unix.Setns(fd, namespaces); err != nil {
 		return fmt.Errorf("setns to the namespaces of process %d: %w", pid, err)
 	}
-	err = configureHost(host, addr)
+	err = do()
 	for _, f := range []*os.File{network, name} {
 		if back := unix.Setns(int(f.Fd()), 0); back != nil {
 			return errors.Join(err, fmt.Errorf("setns to %s: %w", f.Name(), back))
@@ -190,11 +195,41 @@ func (r *route) address(index int, addr netip.Prefix) {
 	r.ask(unix.RTM_NEWADDR, unix.NLM_F_CREATE|unix.NLM_F_EXCL, b, fmt.Sprintf("give interface %d the address %v", index, addr))
 }
 
+// SetLinksDown takes interfaces of the network of a process down, one after the other.
+//
+//   - Rights: CAP_SYS_ADMIN here and CAP_NET_ADMIN in the network. Users other than root do not have the former, though the
+//     network be their own.
+func SetLinksDown(pid int, names []string) error {
+	done := make(chan error)
+	go func() {
+		done <- inNamespacesOf(pid, func() error {
+			r := route{}
+			for _, name := range names {
+				index, err := interfaceIndex(name)
+				if err != nil {
+					return err
+				}
+				r.setDown(index)
+			}
+			return r.err
+		})
+	}()
+	return <-done
+}
+
+// setDown takes an interface down.
+func (r *route) setDown(index int) {
+	r.ask(unix.RTM_NEWLINK, 0, linkFlags(index, 0), fmt.Sprintf("take interface %d down", index))
+}
+
 // linkHead returns the head (struct ifinfomsg) of a message about an interface that is to be up. Index 0 is a new one.
-func linkHead(index int) []byte {
+func linkHead(index int) []byte { return linkFlags(index, unix.IFF_UP) }
+
+// linkFlags returns the head of a message that changes whether an interface is up.
+func linkFlags(index int, flags uint32) []byte {
 	b := make([]byte, 4, 64) // family, padding, type
 	b = binary.NativeEndian.AppendUint32(b, uint32(index))
-	b = binary.NativeEndian.AppendUint32(b, unix.IFF_UP)    // flags
+	b = binary.NativeEndian.AppendUint32(b, flags)
 	return binary.NativeEndian.AppendUint32(b, unix.IFF_UP) // the flags that change
 }
 

@@ -21,3 +21,6 @@ func AddBridge(string, netip.Prefix) error { return ErrNotSupported }
 
 // ConnectHost is not supported here.
 func ConnectHost(int, string, netip.Prefix, string, string) error { return ErrNotSupported }
+
+// SetLinksDown is not supported here.
+func SetLinksDown(int, []string) error { return ErrNotSupported }

@@ -73,6 +73,8 @@ func Main(m *testing.M) {
 		endPlay(nodes.HoldNetwork())
 	case nodes.IsAgentCommand(args):
 		endPlay(agent.RunProcess())
+	case nodes.IsHeartbeatCommand(args):
+		endPlay(nodes.KeepHeartbeat())
 	}
 	played = true
 	if os.Getenv(raceVar) == "" {

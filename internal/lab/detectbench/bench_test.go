@@ -149,7 +149,7 @@ func TestMainRefuses(t *testing.T) {
 	})
 }
 
-// TestWords: only messages about the process after listen count, and only the first of them.
+// TestWords: only messages after listen count, and only the first that has all words.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	w := &mentions{heard: make(chan struct{})}
@@ -159,7 +159,7 @@ func TestWords(t *testing.T) {
 		}
 	}
 	write("PE 1 (pid 12) has begun\n")
-	w.listen(12)
+	w.listen("(pid 12)")
 	write("PE 1 (pid 123) is stopped\nPE 1 (pid ")
 	if w.at() != 0 {
 		t.Error("a message on another process counts")
@@ -170,6 +170,17 @@ func TestWords(t *testing.T) {
 	write("PE 1 (pid 12) runs\n")
 	if at == 0 || w.at() != at {
 		t.Errorf("heard at %v, then at %v, want one time", at, w.at())
+	}
+	if !w.contains("PE 1 (pid 12) runs") || w.contains("has begun") {
+		t.Error("want the output since listen, and all of it")
+	}
+	w = &mentions{heard: make(chan struct{})}
+	w.listen("node node1 is lost ", "node node3 is lost ")
+	if write("node node3 is lost with PE 3\n"); w.at() != 0 {
+		t.Error("one of two messages counts as both")
+	}
+	if write("node node1 is lost with PE 1\n"); w.at() == 0 {
+		t.Error("both messages do not count")
 	}
 }
 

@@ -55,6 +55,9 @@ func findCases(names []string) ([]Case, error) {
 	var found []Case
 	for _, name := range names {
 		i := slices.IndexFunc(Cases, func(c Case) bool { return c.Name == name })
+		if i < 0 && isNodeCase(name) {
+			return nil, fmt.Errorf("--cases: %q is of several nodes, want --emulate N with it, or some of %s", name, strings.Join(CaseNames(), ", "))
+		}
 		if i < 0 {
 			return nil, fmt.Errorf("--cases: %q, want some of %s", name, strings.Join(CaseNames(), ", "))
 		}

@@ -99,7 +99,7 @@ func (j *scene) survivors(n int) error {
 // inject makes the victim fail.
 func (b *bench) inject(ctx context.Context, j *scene, c Case, t *trial) error {
 	pid := j.pids[t.victim]
-	j.said.listen(pid)
+	j.said.listen(fmt.Sprintf("(pid %d)", pid))
 	if c.limit {
 		if err := b.limit.addProcess(pid); err != nil {
 			return fmt.Errorf("control group: %w", err)
@@ -132,20 +132,20 @@ func (j *scene) continueVictim() error {
 	return err
 }
 
-// mentions is a writer that records when oshrun first mentions a process.
+// mentions is a writer that records when oshrun has first mentioned all that it is to mention, such as a process.
 type mentions struct {
 	mu    sync.Mutex
 	text  bytes.Buffer  // output since listen
-	of    []byte        // the text that mentions the process; nil: not listening
-	time  time.Duration // when it came; 0: not yet
-	heard chan struct{} // closed when it came
+	words []string      // what the text is to contain; nil: not listening
+	time  time.Duration // when all were there; 0: not yet
+	heard chan struct{} // closed then
 }
 
-// listen begins to look for a mention of a process.
-func (w *mentions) listen(pid int) {
+// listen begins to look for words.
+func (w *mentions) listen(words ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.of = []byte("(pid " + strconv.Itoa(pid) + ")")
+	w.words = words
 	w.text.Reset()
 }
 
@@ -154,18 +154,31 @@ func (w *mentions) Write(b []byte) (int, error) {
 	now := xunix.Monotonic()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.of == nil || w.time != 0 {
+	if w.words == nil {
 		return len(b), nil
 	}
 	w.text.Write(b)
-	if bytes.Contains(w.text.Bytes(), w.of) {
-		w.time = now
-		close(w.heard)
+	if w.time != 0 {
+		return len(b), nil
 	}
+	for _, word := range w.words {
+		if !bytes.Contains(w.text.Bytes(), []byte(word)) {
+			return len(b), nil
+		}
+	}
+	w.time = now
+	close(w.heard)
 	return len(b), nil
 }
 
-// at returns when the process was first mentioned, or 0 for never.
+// contains says whether the output since listen contains a word.
+func (w *mentions) contains(word string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return bytes.Contains(w.text.Bytes(), []byte(word))
+}
+
+// at returns when all words had first been mentioned, or 0 for never.
 func (w *mentions) at() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -63,8 +63,14 @@ type pe struct {
 }
 
 // Main runs the program and returns its exit status. args are the case and the size.
+//
+//   - Several nodes: args are nodesWord, the limit of survivors, and the victims.
 func Main(args []string, stdout, stderr io.Writer) int {
-	status, err := runPE(args, stdout)
+	run := runPE
+	if len(args) > 0 && args[0] == nodesWord {
+		run = runNodePE
+	}
+	status, err := run(args, stdout)
 	if err != nil {
 		fmt.Fprintf(stderr, "detect-pe: %v\n", err)
 	}
@@ -74,7 +80,7 @@ func Main(args []string, stdout, stderr io.Writer) int {
 // runPE runs this PE's part of a measurement.
 func runPE(args []string, stdout io.Writer) (status int, err error) {
 	if len(args) != 2 {
-		return exitError, fmt.Errorf("%d arguments, want 2: a case and a size; this program is part of oshrun detect-bench, use that", len(args))
+		return exitError, wrongArguments(args, "2: a case and a size")
 	}
 	size, err := strconv.Atoi(args[1])
 	if err != nil {
@@ -95,6 +101,11 @@ func runPE(args []string, stdout io.Writer) (status int, err error) {
 		return p.runVictim()
 	}
 	return p.runSurvivor()
+}
+
+// wrongArguments returns the error of a program that was not started by an injector.
+func wrongArguments(args []string, wants string) error {
+	return fmt.Errorf("%d arguments, want %s; this program is part of oshrun detect-bench, use that", len(args), wants)
 }
 
 // ready reports that this PE is ready, after all PEs are.

@@ -13,6 +13,11 @@ import (
 type Report struct {
 	measure.Head
 	Size int `json:"size_bytes"` // memory of the cases with memory
+	// Emulate, Clock and Watchdog are those of a measurement between nodes: what stands for the nodes, why their times can
+	// be compared, and the tier on each node, if one was asked for.
+	Emulate  string `json:"emulate,omitempty"`
+	Clock    string `json:"clock,omitempty"`
+	Watchdog string `json:"watchdog,omitempty"`
 	measure.Machine
 	Cases []*Result `json:"cases"`
 }
@@ -24,13 +29,17 @@ const (
 
 // Result is the result of a case in a tier. Times are in milliseconds and count from just before the failure
 // was injected; null means that there are none.
+//
+// On one node the tier is that of the watchdog. Between nodes it is that of those who answer heartbeats, and rows with
+// another Detector, Tier or Period stand side by side.
 type Result struct {
-	Case    string  `json:"case"`
-	Nodes   int     `json:"nodes"`
-	PEs     int     `json:"pes"`
-	Period  float64 `json:"period_ms"` // heartbeat period; 0, as there are no heartbeats within a node
-	Tier    string  `json:"tier"`
-	Samples int     `json:"samples"`
+	Case     string  `json:"case"`
+	Nodes    int     `json:"nodes"`
+	PEs      int     `json:"pes"`
+	Detector string  `json:"detector,omitempty"` // between nodes: ownDetector
+	Period   float64 `json:"period_ms"`          // of the heartbeats that were asked for; 0: none, as on one node
+	Tier     string  `json:"tier"`
+	Samples  int     `json:"samples"`
 
 	First *sample.Spread `json:"first_ms"` // return of the first survivor's call
 	Last  *sample.Spread `json:"last_ms"`  // return of the last survivor's call
@@ -41,17 +50,25 @@ type Result struct {
 	Called   *sample.Spread `json:"called_ms"`   // run of the callback, all survivors
 	Said     *sample.Spread `json:"said_ms"`     // message of oshrun
 
+	Injected *sample.Spread `json:"inject_ms,omitempty"` // between nodes: end of the injection, of which there are several steps
+
 	False   int    `json:"false_reports"`           // reports of PEs that had not failed
 	Missed  int    `json:"missed"`                  // survivors that did not learn of the failure
 	NotHere string `json:"not_available,omitempty"` // why the case or tier cannot be measured here
 
 	of           Case
+	ofNodes      NodeCase
+	setting      setting
 	first, last  []float64
 	kernel, told []float64
 	stored       []float64
 	returned     []float64
 	said         []float64
+	injected     []float64
 }
+
+// ownDetector is the detector that jobs of oshrun have.
+const ownDetector = "oshrun"
 
 // trial is one injected failure and the reports of the survivors.
 type trial struct {
@@ -141,6 +158,7 @@ func (r *Result) fillSpreads() {
 	r.First, r.Last = sample.SpreadOf(r.first), sample.SpreadOf(r.last)
 	r.Kernel, r.Stored = sample.SpreadOf(r.kernel), sample.SpreadOf(r.stored)
 	r.Returned, r.Called, r.Said = sample.SpreadOf(r.returned), sample.SpreadOf(r.told), sample.SpreadOf(r.said)
+	r.Injected = sample.SpreadOf(r.injected)
 }
 
 // Failures returns an error that lists the cases with false or missed reports, or nil if there are none.
@@ -148,7 +166,7 @@ func (r *Report) Failures() error {
 	var all []string
 	for _, c := range r.Cases {
 		if c.False > 0 || c.Missed > 0 {
-			all = append(all, fmt.Sprintf("%s, %s: %d false reports, %d missed", c.Case, c.Tier, c.False, c.Missed))
+			all = append(all, fmt.Sprintf("%s, %s: %d false reports, %d missed", c.Case, c.seriesName(), c.False, c.Missed))
 		}
 	}
 	return measure.JoinFailures(all)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -199,38 +197,6 @@ func TestMembers(t *testing.T) {
 		if got != x.want {
 			t.Errorf("parents %v on %d nodes: %s, want %s", x.parents, x.nodes, got, x.want)
 		}
-	}
-}
-
-// TestAgentOf: the agent is the child of the daemon that runs as one.
-func TestAgentOf(t *testing.T) {
-	t.Parallel()
-	proc := t.TempDir()
-	for pid, p := range map[string]struct{ stat, command string }{
-		"10": {"10 (oshrun) S 1 10", "oshrun\x00daemon\x00--stdin\x00"},
-		"11": {"11 (a) b ) S 10 11 11", "oshrun\x00pe\x00ftco-pe\x00"},
-		"12": {"12 (oshrun) R 10 11", "/bin/oshrun\x00agent\x00"},
-		"13": {"13 (oshrun) R 9 11", "oshrun\x00agent\x00"},
-		"14": {"odd", "oshrun\x00agent\x00"},
-		"15": {"15 (oshrun) S", "oshrun\x00agent\x00"},
-	} {
-		dir := filepath.Join(proc, pid)
-		if err := errors.Join(os.Mkdir(dir, 0o777), os.WriteFile(filepath.Join(dir, "stat"), []byte(p.stat), 0o666),
-			os.WriteFile(filepath.Join(dir, "cmdline"), []byte(p.command), 0o666)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Mkdir(filepath.Join(proc, "self"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if pid, err := agentOf(proc, 10); pid != 12 || err != nil {
-		t.Errorf("agent %d, %v, want 12", pid, err)
-	}
-	if _, err := agentOf(proc, 1); err == nil || !strings.Contains(err.Error(), "pid 1 has no agent among its 1 children") {
-		t.Errorf("no agent: %v", err)
-	}
-	if _, err := agentOf(filepath.Join(proc, "none"), 1); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("no processes: %v", err)
 	}
 }
 

@@ -148,7 +148,12 @@ func (j *scene) process(member []int) (int, error) {
 	if j.of.Nodes == 1 {
 		return l.PID, nil
 	}
-	return agentOf("/proc", l.Parent)
+	all, err := rerun.LookAtProcesses()
+	if err != nil {
+		return 0, err
+	}
+	agent, err := all.AgentOf(l.Parent)
+	return agent.PID, err
 }
 
 // inject gives PE 0 the plan, and kills the first victims at their moment. Victims are the last members, so PE 0 and its
@@ -201,20 +206,6 @@ func (b *bench) moment(j *scene) time.Duration {
 	}
 	took := slices.Sorted(slices.Values(j.ready[0].Rounds))
 	return time.Duration(b.rng.Int64N(int64(took[len(took)/2]) + 1))
-}
-
-// agentOf returns the agent that a daemon has started.
-func agentOf(proc string, daemon int) (int, error) {
-	all, err := processesBelow(proc, daemon)
-	if err != nil {
-		return 0, err
-	}
-	for pid, words := range all {
-		if len(words) == 2 && words[1] == "agent" {
-			return pid, nil
-		}
-	}
-	return 0, fmt.Errorf("the daemon with pid %d has no agent among its %d children", daemon, len(all))
 }
 
 // survivors returns the PEs that the plan lets live.

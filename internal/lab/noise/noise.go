@@ -1,6 +1,7 @@
 // Package noise measures the cost of failure detection for a program. It runs the program in pairs, with
 // detection off and on in random order, and reports three things: the overhead, the natural variability of the
-// program, and the smallest effect that the samples would have shown.
+// program, and the smallest effect that the samples would have shown. With Options.Periods, it compares several periods
+// of the heartbeats between nodes with none: then a round of runs takes the place of a pair.
 //
 //   - Source: Zhong et al., General Failure Detection and Propagation in HPC and Distributed Systems,
 //     sections 5.3 and 6, Figures 7 and 17 to 20.
@@ -22,17 +23,19 @@ import (
 type Options struct {
 	Program  []string // the program with its arguments, as on oshrun's command line
 	PEs      int
-	Samples  int // pairs of runs; at least 2
-	Warmup   int // pairs before these, which do not count
+	Emulate  string   // value of --emulate for the runs; empty: one node
+	Periods  []string // values of --heartbeat-period that are compared with "off"; nil: detection on is compared with off
+	Samples  int      // pairs of runs, or rounds; at least 2
+	Warmup   int      // pairs or rounds before these, which do not count
 	Seed     uint64
-	Watchdog string   // tier of the runs with detection; empty: the best one
+	Watchdog string   // tier of the runs with detection, or of all runs with Periods; empty: the best one
 	Tiers    []string // allowed values of Watchdog
 	Control  bool     // run a hog during the runs with detection
 
-	Progress func(done, all int) // called after each pair; nil: no call
+	Progress func(done, all int) // called after each pair or round; nil: no call
 }
 
-// off is the value of --watchdog for no detection.
+// off is the value of --watchdog for no detection, and of --heartbeat-period for no heartbeats.
 const off = "off"
 
 // hogShare is the part of a processor that the hog uses.
@@ -52,6 +55,9 @@ func (o *Options) Check() error {
 	case o.Watchdog != "" && !slices.Contains(o.Tiers, o.Watchdog):
 		return fmt.Errorf("--watchdog: %q, want one of %s; runs without detection are made anyway", o.Watchdog, strings.Join(o.Tiers, ", "))
 	}
+	if err := o.checkPeriods(); err != nil {
+		return err
+	}
 	for _, a := range o.Program[1:] {
 		if name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "="); o.builtin() != nil && strings.HasPrefix(a, "-") && name == "json" {
 			return fmt.Errorf("%s %s: noise uses this flag itself to read the figures; for the report of noise, put --json before the program", o.Program[0], a)
@@ -62,9 +68,58 @@ func (o *Options) Check() error {
 
 const maxSamples = 10000
 
-// command returns oshrun's arguments for a run.
-func (o *Options) command(watchdog string) []string {
+// checkPeriods checks the list of periods.
+func (o *Options) checkPeriods() error {
+	if o.Periods == nil {
+		return nil
+	}
+	if nodes, _, _ := strings.Cut(o.Emulate, ":"); nodes == "" || nodes == "1" {
+		return errors.New("--heartbeat-period: heartbeats go between nodes, want --emulate 2 or more with it")
+	}
+	if len(o.Periods) == 0 {
+		return errors.New("--heartbeat-period: nothing, want off, or periods such as 1ms,10ms,100ms")
+	}
+	seen := map[time.Duration]bool{}
+	for _, p := range o.Periods {
+		d, err := time.ParseDuration(p)
+		if p == off {
+			d, err = 0, nil
+		} else if err == nil && d <= 0 {
+			err = errors.New("not positive")
+		}
+		if err != nil {
+			return fmt.Errorf("--heartbeat-period: %q, want off, or periods such as 1ms,10ms,100ms", p)
+		}
+		if seen[d] {
+			return fmt.Errorf("--heartbeat-period: %q twice, want each period once", p)
+		}
+		seen[d] = true
+	}
+	if o.Control && len(seen) == 1 && seen[0] {
+		return errors.New("--control: --heartbeat-period has no period but off, want one in whose runs the hog runs")
+	}
+	return nil
+}
+
+// variants returns what is compared with off: values of --heartbeat-period, or one of --watchdog.
+func (o *Options) variants() []string {
+	if o.Periods != nil {
+		return o.Periods
+	}
+	return []string{o.Watchdog}
+}
+
+// command returns oshrun's arguments for a run of a variant, or of off.
+func (o *Options) command(variant string) []string {
 	args := []string{"-n", fmt.Sprint(o.PEs)}
+	if o.Emulate != "" {
+		args = append(args, "--emulate", o.Emulate)
+	}
+	watchdog := variant
+	if o.Periods != nil {
+		args = append(args, "--heartbeat-period", variant)
+		watchdog = o.Watchdog
+	}
 	if watchdog != "" {
 		args = append(args, "--watchdog", watchdog)
 	}
@@ -75,8 +130,8 @@ func (o *Options) command(watchdog string) []string {
 	return args
 }
 
-// runner makes a run and returns its figures.
-type runner func(ctx context.Context, watchdog string) ([]Figure, error)
+// runner makes a run of a variant, or of off, and returns its figures.
+type runner func(ctx context.Context, variant string) ([]Figure, error)
 
 // Measure runs the program and returns the report. It stops at the first run that fails.
 func Measure(ctx context.Context, o Options) (*Report, error) {
@@ -89,60 +144,64 @@ func Measure(ctx context.Context, o Options) (*Report, error) {
 func (o *Options) measure(ctx context.Context, run runner) (*Report, error) {
 	r := newReport(o)
 	rng := rand.New(rand.NewPCG(o.Seed, 0))
-	var offs, ons [][]Figure
+	all := append([]string{off}, o.variants()...)
+	kept := make([][][]Figure, len(all)) // of each variant, in each pair or round
 	for i := range o.Warmup + o.Samples {
 		if o.Progress != nil {
 			o.Progress(i, o.Warmup+o.Samples)
 		}
-		var a, b []Figure
-		for _, on := range order(rng) {
-			half := "off"
-			var err error
-			if on {
-				half = "on"
-				b, err = o.on(ctx, run, r)
-			} else {
-				a, err = run(ctx, off)
-			}
+		for _, v := range rng.Perm(len(all)) {
+			figures, err := o.runOne(ctx, run, r, all[v], v > 0)
 			if cause := context.Cause(ctx); cause != nil {
-				return nil, fmt.Errorf("in pair %d of %d: %w", i+1, o.Warmup+o.Samples, cause)
+				return nil, fmt.Errorf("in %s %d of %d: %w", o.turn(), i+1, o.Warmup+o.Samples, cause)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("pair %d of %d, detection %s: %w", i+1, o.Warmup+o.Samples, half, err)
+				return nil, fmt.Errorf("%s %d of %d, %s: %w", o.turn(), i+1, o.Warmup+o.Samples, o.describe(all[v], v > 0), err)
 			}
-		}
-		if i >= o.Warmup {
-			offs, ons = append(offs, a), append(ons, b)
+			if i >= o.Warmup {
+				kept[v] = append(kept[v], figures)
+			}
 		}
 	}
 	if o.Progress != nil {
 		o.Progress(o.Warmup+o.Samples, o.Warmup+o.Samples)
 	}
-	return r, r.evaluate(offs, ons)
+	return r, r.evaluate(kept[0], kept[1:])
 }
 
-// order draws whether detection is on in the first and in the second run of a pair.
-func order(rng *rand.Rand) []bool {
-	pair := []bool{false, true}
-	if rng.IntN(2) == 1 {
-		slices.Reverse(pair)
+// turn returns what messages call a run of each variant.
+func (o *Options) turn() string {
+	if o.Periods != nil {
+		return "round"
 	}
-	return pair
+	return "pair"
 }
 
-// on makes a run with detection, and with the hog if Options.Control is set.
-func (o *Options) on(ctx context.Context, run runner, r *Report) ([]Figure, error) {
-	if !o.Control {
-		return run(ctx, o.Watchdog)
+// describe returns how messages name a run of a variant, or of off.
+func (o *Options) describe(variant string, compared bool) string {
+	switch {
+	case o.Periods != nil:
+		return "heartbeat period " + variant
+	case compared:
+		return "detection on"
+	}
+	return "detection off"
+}
+
+// runOne makes a run. A variant that is compared with off, and is not off itself, runs beside the hog if Options.Control
+// is set.
+func (o *Options) runOne(ctx context.Context, run runner, r *Report, variant string, compared bool) ([]Figure, error) {
+	if !o.Control || !compared || variant == off {
+		return run(ctx, variant)
 	}
 	h := startHog(hogShare)
 	defer h.end(r.Control)
-	return run(ctx, o.Watchdog)
+	return run(ctx, variant)
 }
 
 // runProgram runs the program under oshrun and returns its figures and the wall time.
-func (o *Options) runProgram(ctx context.Context, watchdog string) ([]Figure, error) {
-	r, err := rerun.New(ctx, o.command(watchdog)...)
+func (o *Options) runProgram(ctx context.Context, variant string) ([]Figure, error) {
+	r, err := rerun.New(ctx, o.command(variant)...)
 	if err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,6 +202,28 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+	good.Emulate, good.Periods = "4", []string{"1ms", "10ms", off}
+	if err := good.Check(); err != nil {
+		t.Errorf("periods: %v", err)
+	}
+	for want, change := range map[string]func(o *Options){
+		"want --emulate 2 or more":                 func(o *Options) { o.Emulate = "" },
+		"between nodes, want --emulate 2":          func(o *Options) { o.Emulate = "1:netns" },
+		`"soon", want off, or periods`:             func(o *Options) { o.Periods = []string{"1ms", "soon"} },
+		`"0s", want off, or periods`:               func(o *Options) { o.Periods = []string{"0s"} },
+		`"-1ms", want off, or periods`:             func(o *Options) { o.Periods = []string{"-1ms"} },
+		`"", want off, or periods`:                 func(o *Options) { o.Periods = []string{""} },
+		"nothing, want off, or periods":            func(o *Options) { o.Periods = []string{} },
+		`"1000us" twice`:                           func(o *Options) { o.Periods = []string{"1ms", "1000us"} },
+		`"off" twice`:                              func(o *Options) { o.Periods = []string{off, "1ms", off} },
+		"--heartbeat-period has no period but off": func(o *Options) { o.Periods, o.Control = []string{off}, true },
+	} {
+		o := good
+		change(&o)
+		if err := o.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
 	other := Options{Program: []string{"./mine", "--json", "x"}, PEs: 2, Samples: 2}
 	if err := other.Check(); err != nil {
 		t.Errorf("--json of another program: %v", err)
@@ -216,6 +239,79 @@ func TestCommand(t *testing.T) {
 	o.Program = []string{"./mine", "-v"}
 	if got, want := strings.Join(o.command(""), " "), "-n 3 -- ./mine -v"; got != want {
 		t.Errorf("command %s, want %s", got, want)
+	}
+	o.Emulate = "4:netns"
+	if got, want := strings.Join(o.command(off), " "), "-n 3 --emulate 4:netns --watchdog off -- ./mine -v"; got != want {
+		t.Errorf("command %s, want %s", got, want)
+	}
+	o.Periods = []string{"10ms"}
+	if got, want := strings.Join(o.command("10ms"), " "), "-n 3 --emulate 4:netns --heartbeat-period 10ms -- ./mine -v"; got != want {
+		t.Errorf("command %s, want %s", got, want)
+	}
+	o.Watchdog = "pidfd"
+	if got, want := strings.Join(o.command(off), " "), "-n 3 --emulate 4:netns --heartbeat-period off --watchdog pidfd -- ./mine -v"; got != want {
+		t.Errorf("command %s, want %s", got, want)
+	}
+}
+
+// TestPeriods compares with figures worked out by hand. Without heartbeats they are 9, 10, 11; a period of 1 ms adds 1 to
+// each. The second run without heartbeats has what the first has.
+func TestPeriods(t *testing.T) {
+	t.Parallel()
+	values := map[string][]float64{off: {9, 10, 11}, "1ms": {10, 11, 12}}
+	o := Options{Program: []string{"p"}, PEs: 1, Emulate: "2", Samples: 3, Periods: []string{"1ms", "off"}, Seed: 1}
+	var calls []string
+	r, err := o.measure(t.Context(), func(_ context.Context, period string) ([]Figure, error) {
+		calls = append(calls, period)
+		return []Figure{{Name: "wall", Test: "wall", Unit: "s", Value: values[period][(len(calls)-1)/3]}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(calls); i += 3 {
+		if got := slices.Sorted(slices.Values(calls[i : i+3])); !slices.Equal(got, []string{"1ms", off, off}) {
+			t.Errorf("round %d has runs with %v, want 1ms, off and off", i/3, got)
+		}
+	}
+	if len(calls) != 9 || r.Comparison != nil || len(r.Periods) != 2 || len(r.Comparisons()) != 2 {
+		t.Fatalf("%d runs, report %+v", len(calls), r)
+	}
+	ms, again := r.Periods[0], r.Periods[1]
+	if ms.Period != "1ms" || len(ms.Rows) != 1 || len(ms.Rows[0].Off.Samples) != 3 || math.Abs(ms.All.Band-10) > 1e-9 || math.Abs(ms.All.Overhead-10) > 1e-9 {
+		t.Errorf("1ms: %+v", ms)
+	}
+	if again.Period != off || math.Abs(again.All.Overhead) > 1e-9 || math.Abs(again.All.Band-10) > 1e-9 {
+		t.Errorf("off against off: %+v, want no effect and the same band", again.All)
+	}
+	said := strings.Join(r.Verdict(), "\n")
+	for _, want := range []string{"period 1ms: overhead ", "off against off: overhead +0.00 %, within the band"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("%q lacks %q", said, want)
+		}
+	}
+	_, err = o.measure(t.Context(), func(context.Context, string) ([]Figure, error) { return nil, errors.New("broken") })
+	if err == nil || !strings.Contains(err.Error(), "round 1 of 3, heartbeat period ") {
+		t.Errorf("a run that fails: %v", err)
+	}
+}
+
+// TestPeriodsControl: the hog runs beside each period but off, and has to be found in each.
+func TestPeriodsControl(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		slow  float64 // figure of the second period; that of the first is 11
+		found bool
+	}{"both": {12, true}, "one of two": {10, false}} {
+		o := Options{Program: []string{"p"}, PEs: 1, Emulate: "2", Samples: 3, Periods: []string{"1ms", "off", "10ms"}, Control: true}
+		r, err := o.measure(t.Context(), func(_ context.Context, period string) ([]Figure, error) {
+			return []Figure{{Name: "wall", Value: map[string]float64{off: 10, "1ms": 11, "10ms": c.slow}[period]}}, nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Control.Found != c.found {
+			t.Errorf("%s: found %v, want %v", name, r.Control.Found, c.found)
+		}
 	}
 }
 
@@ -269,7 +365,7 @@ func TestHog(t *testing.T) { // not beside others: it is this process's time tha
 // rows returns a report with rows of several tests.
 func rows(tests, sizes int) *Report {
 	rng := rand.New(rand.NewPCG(1, 1))
-	r := &Report{Program: []string{"bench", "all"}, PEs: 2, Watchdog: "best"}
+	r := &Report{Program: []string{"bench", "all"}, PEs: 2, Watchdog: "best", Comparison: &Comparison{}}
 	for i := range tests {
 		for size := range sizes {
 			row := Row{Name: string(rune('a' + i)), Test: string(rune('a' + i)), Bytes: 1 << size}
@@ -318,6 +414,27 @@ func TestPicture(t *testing.T) {
 	}
 }
 
+// TestPicturePeriods: a picture of periods has a series for each, and one band.
+func TestPicturePeriods(t *testing.T) {
+	t.Parallel()
+	for _, sizes := range []int{1, 4} {
+		r := rows(1, sizes)
+		first, second := r.Comparison, rows(1, sizes).Comparison
+		first.Period, second.Period = "1ms", off
+		r.Emulate, r.Comparison, r.Periods = "2", nil, []*Comparison{first, second}
+		f := r.Picture()
+		if len(f.Series) != 3 || len(f.Series[0].X) != len(f.Series[2].X) || f.Series[1].Name != "period 1ms, 95 % interval" || f.Series[2].Name != "off again, 95 % interval" {
+			t.Errorf("series %+v", f.Series)
+		}
+		if !strings.Contains(f.Title, "--emulate 2") || f.LogX != (sizes > 1) {
+			t.Errorf("title %s, logarithmic %v", f.Title, f.LogX)
+		}
+		if err := f.Write(filepath.Join(t.TempDir(), "noise.svg")); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 // TestReportJSON checks the JSON names that other programs read.
 func TestReportJSON(t *testing.T) {
 	t.Parallel()
@@ -329,5 +446,9 @@ func TestReportJSON(t *testing.T) {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("JSON lacks %s: %s", want, text)
 		}
+	}
+	text, err = json.Marshal(&Report{Emulate: "4", Periods: []*Comparison{{Period: "1ms"}}})
+	if err != nil || !strings.Contains(string(text), `"periods":[{"heartbeat_period":"1ms","rows":null,"all":{`) || !strings.Contains(string(text), `"emulate":"4"`) || strings.Count(string(text), `"rows"`) != 1 {
+		t.Errorf("JSON %s, %v, want rows in the periods only", text, err)
 	}
 }

@@ -10,44 +10,69 @@ import (
 // mostNames is the number of names that fit below a figure.
 const mostNames = 12
 
-// Picture draws the overhead with its interval, over the band of natural variability. The x axis has the sizes
+// Picture draws the overheads with their intervals, over the band of natural variability. The x axis has the sizes
 // of a single test, or names; with more than mostNames rows, the rows of each test are combined.
 func (r *Report) Picture() *plot.Figure {
 	f := &plot.Figure{
 		Title:  fmt.Sprintf("Overhead of failure detection (%s): %s, %d PEs", r.Watchdog, strings.Join(r.Program, " "), r.PEs),
 		YLabel: "overhead, % of the mean without",
 	}
+	if r.Emulate != "" {
+		f.Title += ", --emulate " + r.Emulate
+	}
 	if r.Control != nil { // the figure shows the hog's effect
 		f.Title = fmt.Sprintf("Control: %s with a hog of %.1f %% of a core, %d PEs", strings.Join(r.Program, " "), r.Control.Percent, r.PEs)
 	}
-	rows := r.countedRows()
-	if sized(rows) {
+	all := r.Comparisons()
+	if sized(all[0].countedRows()) {
 		f.XLabel, f.LogX = "bytes", true
-	} else {
-		if len(r.Rows) <= mostNames {
-			rows = r.Rows
-		} else {
-			rows = byTest(rows)
-		}
-		for _, row := range rows {
-			f.Names = append(f.Names, row.Name)
-		}
 	}
-	band := plot.Series{Name: "natural variability, mean ± σ without", Style: plot.Band}
-	points := plot.Series{Name: "with detection, 95 % interval"}
-	for i, row := range rows {
-		x := float64(i)
-		if f.LogX {
-			x = float64(row.Bytes)
+	f.Series = []plot.Series{{Name: "natural variability, mean ± σ without", Style: plot.Band}}
+	for i, c := range all {
+		points := plot.Series{Name: c.legend() + ", 95 % interval"}
+		if !f.LogX {
+			points.Style = plot.Published // marks alone: a line between names means nothing
 		}
-		band.AddRange(x, 0, -row.Band, row.Band)
-		points.AddRange(x, row.Overhead, row.Low, row.High)
+		for k, row := range c.drawnRows(f.LogX) {
+			middle, x := float64(k), plot.Beside(float64(k), i, len(all))
+			if f.LogX {
+				middle, x = float64(row.Bytes), float64(row.Bytes)
+			}
+			points.AddRange(x, row.Overhead, row.Low, row.High)
+			if i > 0 { // the runs without detection are the same in all comparisons
+				continue
+			}
+			f.Series[0].AddRange(middle, 0, -row.Band, row.Band)
+			if !f.LogX {
+				f.Names = append(f.Names, row.Name)
+			}
+		}
+		f.Series = append(f.Series, points)
 	}
-	if !f.LogX {
-		points.Style = plot.Published // marks alone: a line between names means nothing
-	}
-	f.Series = []plot.Series{band, points}
 	return f
+}
+
+// drawnRows returns the rows that are drawn: the sizes of a single test, or names.
+func (c *Comparison) drawnRows(sizes bool) []Row {
+	switch rows := c.countedRows(); {
+	case sizes:
+		return rows
+	case len(c.Rows) <= mostNames:
+		return c.Rows
+	default:
+		return byTest(rows)
+	}
+}
+
+// legend returns how a picture names the runs that are compared with those without detection.
+func (c *Comparison) legend() string {
+	switch c.Period {
+	case "":
+		return "with detection"
+	case off:
+		return "off again"
+	}
+	return "period " + c.Period
 }
 
 // sized says whether all rows are sizes of one test.

@@ -15,20 +15,36 @@ import (
 type Report struct {
 	Program  []string `json:"program"`
 	PEs      int      `json:"pes"`
-	Samples  int      `json:"samples"` // pairs of runs
+	Emulate  string   `json:"emulate,omitempty"` // value of --emulate
+	Samples  int      `json:"samples"`           // pairs of runs, or rounds
 	Warmup   int      `json:"warmup"`
 	Seed     uint64   `json:"seed"`
 	Watchdog string   `json:"watchdog"` // tier of the runs with detection: best, or the tier in --watchdog
 	measure.Machine
-	Control *Control `json:"control"` // null without --control
-	Rows    []Row    `json:"rows"`
-	All     Row      `json:"all"` // mean of the rows in each pair; without wall if the program measures itself
+	Control     *Control      `json:"control"` // null without --control
+	*Comparison               // detection on with off; nil with --heartbeat-period
+	Periods     []*Comparison `json:"periods,omitempty"` // each period of --heartbeat-period with off
+}
+
+// Comparison compares runs of one kind with those without detection.
+type Comparison struct {
+	Period string `json:"heartbeat_period,omitempty"` // of the heartbeats; empty: detection is on
+	Rows   []Row  `json:"rows"`
+	All    Row    `json:"all"` // mean of the rows in each pair; without wall if the program measures itself
+}
+
+// Comparisons returns all comparisons.
+func (r *Report) Comparisons() []*Comparison {
+	if r.Comparison != nil {
+		return []*Comparison{r.Comparison}
+	}
+	return r.Periods
 }
 
 // Control is the result of the control: a hog that the samples should find.
 type Control struct {
 	Percent float64 `json:"percent_of_core"` // processor time that the hog used
-	Found   bool    `json:"found"`           // the interval of the overhead lies above 0
+	Found   bool    `json:"found"`           // the interval of the overhead lies above 0, for each period
 
 	processor, wall time.Duration
 }
@@ -47,7 +63,7 @@ type Row struct {
 	High       float64 `json:"high_percent"`       // upper end of that interval
 	Detectable float64 `json:"detectable_percent"` // the smallest effect that would have been found
 
-	aside bool      // the row is not part of Report.All
+	aside bool      // the row is not part of Comparison.All
 	off   []float64 // value without detection in each pair, relative to their mean
 	diff  []float64 // difference of each pair, relative to the mean without detection
 }
@@ -65,8 +81,14 @@ func sideOf(x []float64) *Side {
 
 func newReport(o *Options) *Report {
 	r := &Report{
-		Program: o.Program, PEs: o.PEs, Samples: o.Samples, Warmup: o.Warmup, Seed: o.Seed,
+		Program: o.Program, PEs: o.PEs, Emulate: o.Emulate, Samples: o.Samples, Warmup: o.Warmup, Seed: o.Seed,
 		Watchdog: o.Watchdog, Machine: measure.MachineBefore(),
+	}
+	for _, p := range o.Periods {
+		r.Periods = append(r.Periods, &Comparison{Period: p})
+	}
+	if o.Periods == nil {
+		r.Comparison = &Comparison{}
 	}
 	if r.Watchdog == "" {
 		r.Watchdog = "best"
@@ -77,9 +99,24 @@ func newReport(o *Options) *Report {
 	return r
 }
 
-// evaluate fills the rows from the figures of all pairs.
-func (r *Report) evaluate(offs, ons [][]Figure) error {
+// evaluate fills the comparisons from the figures of all pairs: those without detection, and those of each comparison.
+func (r *Report) evaluate(offs [][]Figure, variants [][][]Figure) error {
 	r.NoteAfter()
+	found := true
+	for i, c := range r.Comparisons() {
+		if err := c.evaluate(offs, variants[i]); err != nil {
+			return err
+		}
+		found = found && (c.Period == off || c.All.Low > 0) // no hog ran beside off
+	}
+	if r.Control != nil {
+		r.Control.Found = found
+	}
+	return nil
+}
+
+// evaluate fills the rows from the figures of all pairs.
+func (c *Comparison) evaluate(offs, ons [][]Figure) error {
 	for i, f := range offs[0] {
 		var x, y []float64
 		for p := range offs {
@@ -99,12 +136,9 @@ func (r *Report) evaluate(offs, ons [][]Figure) error {
 			row.diff = append(row.diff, (y[p]-x[p])/row.Off.Mean)
 		}
 		row.computeStatistics()
-		r.Rows = append(r.Rows, row)
+		c.Rows = append(c.Rows, row)
 	}
-	r.All = combine("all", r.countedRows())
-	if r.Control != nil {
-		r.Control.Found = r.All.Low > 0
-	}
+	c.All = combine("all", c.countedRows())
 	return nil
 }
 
@@ -116,9 +150,9 @@ func (row *Row) computeStatistics() {
 	row.Band = 100 * sample.Deviation(row.off)
 }
 
-// countedRows returns the rows that are part of Report.All.
-func (r *Report) countedRows() []Row {
-	return slices.DeleteFunc(slices.Clone(r.Rows), func(row Row) bool { return row.aside })
+// countedRows returns the rows that are part of Comparison.All.
+func (c *Comparison) countedRows() []Row {
+	return slices.DeleteFunc(slices.Clone(c.Rows), func(row Row) bool { return row.aside })
 }
 
 // combine returns a row with the mean of the rows in each pair. One combined statement is safer than one for
@@ -143,15 +177,9 @@ func (row *Row) Inside() bool { return math.Abs(row.Overhead) <= row.Band }
 
 // Verdict returns the result in words. It always includes the smallest effect that the samples would have
 // shown.
-func (r *Report) Verdict() []string {
-	where := "outside"
-	if r.All.Inside() {
-		where = "within"
-	}
-	lines := []string{
-		fmt.Sprintf("overhead %+.2f %%, %s the band of natural variability of %.2f %%; 95 %% interval %+.2f to %+.2f %%",
-			r.All.Overhead, where, r.All.Band, r.All.Low, r.All.High),
-		fmt.Sprintf("smallest effect that these samples would have shown: %.2f %% (95 %% confidence, 80 %% power)", r.All.Detectable),
+func (r *Report) Verdict() (lines []string) {
+	for _, c := range r.Comparisons() {
+		lines = append(lines, c.verdict()...)
 	}
 	switch c := r.Control; {
 	case c == nil:
@@ -161,4 +189,24 @@ func (r *Report) Verdict() []string {
 		lines = append(lines, fmt.Sprintf("control: the hog, which took %.1f %% of a core, was NOT found: these samples cannot show that detection is quiet; take more, or a quieter machine", c.Percent))
 	}
 	return lines
+}
+
+// verdict returns the result of a comparison in words.
+func (c *Comparison) verdict() []string {
+	where, of := "outside", ""
+	if c.All.Inside() {
+		where = "within"
+	}
+	switch c.Period {
+	case "":
+	case off:
+		of = "off against off: "
+	default:
+		of = "period " + c.Period + ": "
+	}
+	return []string{
+		fmt.Sprintf("%soverhead %+.2f %%, %s the band of natural variability of %.2f %%; 95 %% interval %+.2f to %+.2f %%",
+			of, c.All.Overhead, where, c.All.Band, c.All.Low, c.All.High),
+		fmt.Sprintf("%ssmallest effect that these samples would have shown: %.2f %% (95 %% confidence, 80 %% power)", of, c.All.Detectable),
+	}
 }

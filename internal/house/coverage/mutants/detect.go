@@ -4,22 +4,23 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/goshmem/goshmem/internal/weave"
 )
 
-// detectors has the paths of the test programs with all mutants of detector/ring and detector/bmg, by package.
+// detectors has the paths of the test programs with all mutants of the packages of the detector between nodes, by package.
 type detectors map[string]string
 
 // detectHunt returns the hunt for mutants of the detector between nodes. Its tests are named by package and test.
 func detectHunt() *hunt {
 	p := detectors{}
 	return &hunt{
-		of:    "detector/bmg and detector/ring",
-		table: detectMutants,
+		of:    "detector/bmg, detector/ring and detector/view",
+		table: slices.Concat(detectMutants, viewMutants),
 		closing: func(n counts) string {
-			return fmt.Sprintf("%d mutants of detector/bmg and detector/ring are found; of the table %d change nothing, %d are open",
+			return fmt.Sprintf("%d mutants of detector/bmg, detector/ring and detector/view are found; of the tables %d change nothing, %d are open",
 				n.known, n.argued, n.open)
 		},
 		build:   p.build,
@@ -32,7 +33,7 @@ func detectHunt() *hunt {
 
 // build builds the programs.
 func (p detectors) build(ctx context.Context, o *weave.Overlay) (err error) {
-	for _, pkg := range []string{"detector/bmg", "detector/ring", "sim/detect"} {
+	for _, pkg := range []string{"detector/bmg", "detector/ring", "detector/view", "sim/detect"} {
 		if p[pkg], err = o.Build(ctx, pkg, ""); err != nil {
 			return err
 		}

@@ -5,7 +5,7 @@
 //   - Packages coll and coll/board, and the machines of coll/agree and coll/ftco: tables list the mutants, and for
 //     each one the test that must find it. That is a scenario of coll's explorer, a search or random schedules of
 //     sim/explore, or a test of these packages or of their simulators.
-//   - Packages detector/bmg and detector/ring: a table lists the mutants, and the test for each.
+//   - Packages detector/bmg, detector/ring and detector/view: tables list the mutants, and the test for each.
 //
 // Run the command at the root of the module. Its argument is a regular expression that selects routines of shmem by
 // name, and mutants of the tables by file and description. Flag -open tries the mutants for which the tables name no

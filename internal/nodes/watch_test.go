@@ -1,0 +1,52 @@
+package nodes
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/goshmem/goshmem/detector/responder"
+)
+
+// A daemon that is killed is lost, whoever answers for its node, and no other one is.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	for _, tier := range []responder.Tier{0, responder.Process, responder.User} {
+		t.Run(tier.String(), func(t *testing.T) {
+			j := newJob(t, 3, LocalAgent(oshrun(t)))
+			j.cfg.Heartbeat, j.cfg.Tier = 20*time.Millisecond, tier
+			if err := j.start(t.Context()); err != nil {
+				if tier == responder.Process && strings.Contains(err.Error(), "CAP_SYS_NICE") {
+					t.Skip(err)
+				}
+				t.Fatal(err)
+			}
+			defer func() {
+				for _, n := range j.nodes {
+					_ = n.Close() // that of the lost one has an error
+				}
+			}()
+			await(t, j.log, "heartbeat: ")
+			if err := syscall.Kill(j.member(2).agent.pid, syscall.SIGKILL); err != nil {
+				t.Fatal(err)
+			}
+			t.Log(j.awaitLoss(2))
+			for i, m := range j.nodes[:2] {
+				if j.member(i).isLost() {
+					t.Errorf("node %d is lost, too: %v", i, m)
+				}
+			}
+		})
+	}
+}
+
+// A tier that does not exist on a node ends the start, and says so.
+func TestWatchOfNoTier(t *testing.T) {
+	t.Parallel()
+	j := newJob(t, 2, LocalAgent(oshrun(t)))
+	j.cfg.Heartbeat, j.cfg.Tier = time.Second, responder.User+1
+	if err := j.start(t.Context()); err == nil || !strings.Contains(err.Error(), "--heartbeat-tier Tier(4)") {
+		t.Errorf("%v, want an error about the tier", err)
+	}
+}
