@@ -27,11 +27,11 @@ build: ## Build oshrun into .bin, one static binary
 
 .PHONY: test
 test: ## Run all tests
-	go test ./...
+	go test -timeout 30m ./...
 
 .PHONY: race
 race: ## Run the tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race -short -skip '$(MAPPED)' $(RACE)
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race -short -timeout 30m -skip '$(MAPPED)' $(RACE)
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Check style and habits with the linters of .golangci.yml

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goshmem/goshmem/detector/packet"
 )
@@ -60,13 +61,39 @@ nsenter -t %[1]d -n ip link set lo up
 	if text, err := here.CombinedOutput(); err != nil || !strings.Contains(string(text), "PASS: TestPingOnce") {
 		t.Errorf("from the daemon's own network: %v\n%s", err, text)
 	}
+	network, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", d.Process.Pid)) // it would take the last answer along with the daemon
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer network.Close()
 	v, over := startSleeper(t)
 	if said := d.do("add", v.Process.Pid); said != "<nil>" {
 		t.Fatal(said)
 	}
-	p.want(packet.Fence)
+	p.fence(d.over)
 	wantKilled(t, "a registered process", over)
 	wantKilled(t, "the daemon", d.over)
+}
+
+// fence orders the end of a node until there is an answer, or the daemon has ended: a daemon that answers itself ends at
+// once, and the answer with its network, if the kernel has not delivered it by then.
+func (p *pinger) fence(ended <-chan error) {
+	p.t.Helper()
+	q := p.question(packet.Fence)
+	for over := time.Now().Add(tooLong); ; {
+		if a, ok := p.ask(q, 100*time.Millisecond); ok {
+			if a.Kind != packet.Fenced || !a.Fenced {
+				p.t.Errorf("the answer to a fence is %+v", a)
+			}
+			return
+		}
+		if len(ended) > 0 {
+			return
+		}
+		if time.Now().After(over) {
+			p.t.Fatalf("no answer to %+v in %v, and the daemon goes on", q, tooLong)
+		}
+	}
 }
 
 // Variables for TestPingOnce.

@@ -91,11 +91,7 @@ func goesWith(p string) string {
 // TestRules holds each rule against a run by hand.
 func TestRules(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name  string
-		cfg   Config
-		lines []line
-	}{
+	runAll(t, []script{
 		{"proven at once", Config{Nodes: 3}, []line{
 			{prove(0, 1, ring.DaemonDead), "lose 1 in 2: " + endedWhy},
 			{prove(0, 1, ring.DaemonDead), ""},
@@ -161,7 +157,20 @@ func TestRules(t *testing.T) {
 			{probed(ms, 1, Silent), ""},
 			{tick(grace), ""},
 		}},
-	} {
+	})
+}
+
+// script is what happens to a core, and what it wants.
+type script struct {
+	name  string
+	cfg   Config
+	lines []line
+}
+
+// runAll runs scripts.
+func runAll(t *testing.T, scripts []script) {
+	t.Helper()
+	for _, c := range scripts {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			run(t, c.cfg, c.lines)
@@ -172,11 +181,7 @@ func TestRules(t *testing.T) {
 // TestBrokenLinks: who goes of two nodes that answer the front end and not each other.
 func TestBrokenLinks(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name  string
-		cfg   Config
-		lines []line
-	}{
+	runAll(t, []script{
 		{"the accused", Config{Nodes: 3}, []line{
 			{accuse(0, 2, 0), "probe 0"},
 			{probed(ms, 0, Answered), "probe 2"},
@@ -268,23 +273,14 @@ func TestBrokenLinks(t *testing.T) {
 			{probed(2*ms, 2, Answered), ""},
 			{tick(11 * ms), "lose 0 in 2: it does not answer (asked by 2 nodes and the front end)"},
 		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			run(t, c.cfg, c.lines)
-		})
-	}
+	})
 }
 
 // TestLinks: nodes whose connection to the front end has ended.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	over := "it answers, but its connection to the front end is not back after 5 s"
-	for _, c := range []struct {
-		name  string
-		cfg   Config
-		lines []line
-	}{
+	runAll(t, []script{
 		{"back in time", Config{Nodes: 2}, []line{
 			{event(0, LinkLost, 1), "probe 1"},
 			{probed(ms, 1, Answered), ""},
@@ -354,23 +350,14 @@ func TestLinks(t *testing.T) {
 			{event(grace+ms, Fenced, 0), "lose 0 in 2: " + over},
 			{tick(2 * grace), ""},
 		}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			run(t, c.cfg, c.lines)
-		})
-	}
+	})
 }
 
 // TestHolds: nothing is judged or begun while the job is held, deadlines move, and silence that began before counts for
 // nothing.
 func TestHolds(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name  string
-		cfg   Config
-		lines []line
-	}{
+	runAll(t, []script{
 		{"a grace", Config{Nodes: 2}, []line{
 			{event(0, LinkLost, 1), "probe 1"},
 			{probed(0, 1, Answered), ""},
@@ -423,12 +410,7 @@ func TestHolds(t *testing.T) {
 			line{tick(111*ms - 1), ""},
 			line{tick(111 * ms), "lose 1 in 2: " + askedByOne},
 		)},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			run(t, c.cfg, c.lines)
-		})
-	}
+	})
 }
 
 // run gives a core the events.

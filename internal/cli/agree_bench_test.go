@@ -58,7 +58,7 @@ func TestAgreeTable(t *testing.T) {
 	}))
 	for _, want := range []string{
 		"of 6 samples of 7; dead: inner; seed 5, 2 processors, load 1 2 3 before, 4 5 6 after", "X ALLREDUCE",
-		"4    0     log        whole       250 (71.2 to 1.23e+03)  250 (71.2 to 1.23e+03)  1.50         0      0",
+		"4    0     log        whole       250 (71.2 to 1234)  250 (71.2 to 1234)  1.50         0      0",
 		"with holes  250", "-            0      0", "rebalanced  250", "8      9",
 	} {
 		if !strings.Contains(text, want) {
