@@ -457,7 +457,7 @@ func TestHomesAreFollowed(t *testing.T) {
 	policy := sleepEarly
 	policy.Crowded = true
 	nd := newNodeWith(t, 3, policy)
-	const id, exchanges = 2, 200
+	const id, exchanges = 2, 1200 // beyond the trials
 	members := []int{2, 0, 1}
 	nd.each(t, id, members, func(_ int, tm *coll.Team) error {
 		b := coll.Buffers{Dst: layout.HeapOffset, Src: layout.HeapOffset + 256<<10, N: 6000}

@@ -60,7 +60,11 @@ const mostTurns = 64
 // lingerLooks is how often a member that lingers looks for others: about a microsecond.
 const lingerLooks = 500
 
-// Of homePeriod exchanges, the first homeTrials are trials, with homes and without in runs of homeRun.
+// homeFirst is the exchange of a period with which trials begin. While the kernel still spreads PEs over the processors,
+// homes are wrong: exchanges of a job that has just begun take three to five times as long with them.
+const homeFirst = 1024
+
+// Of homePeriod exchanges, homeTrials are trials, with homes and without in runs of homeRun.
 const (
 	homeRun    = 8
 	homeTrials = 8 * homeRun
@@ -90,14 +94,14 @@ type homeTrial struct {
 
 // withHomes says whether exchange n is a trial, and then whether the team has homes in it.
 func withHomes(n uint64) (trial, with bool) {
-	n %= homePeriod
+	n = n%homePeriod - homeFirst
 	return n < homeTrials, n/homeRun%2 == 0
 }
 
 // add notes the time of exchange n, which was a trial.
 func (h *homeTrial) add(n uint64, took time.Duration) {
 	h.run += took
-	n %= homePeriod
+	n = n%homePeriod - homeFirst
 	if n%homeRun < homeRun-1 {
 		return
 	}

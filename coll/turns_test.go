@@ -39,13 +39,13 @@ func TestHomesThatPay(t *testing.T) {
 				t.Fatalf("%s, exchange %d: homes pay: %t before the end of the trials", x.name, n, h.pays)
 			}
 			took := x.without
-			if _, with := withHomes(n); with {
+			if _, with := withHomes(n + homeFirst); with {
 				took = x.with
 			}
 			if n%(4*homeRun) < 2*homeRun { // others may take the processor away
 				took *= 100
 			}
-			h.add(n+3*homePeriod, took)
+			h.add(n+homeFirst+3*homePeriod, took)
 		}
 		if h.pays != x.pays {
 			t.Errorf("%s: homes pay: %t, want %t", x.name, h.pays, x.pays)

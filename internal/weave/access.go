@@ -59,6 +59,7 @@ var Coll = Rules{
 		{"coll/direct.go", "directPart  = 256 << 10", "directPart  = 4 << 10"},
 		{"coll/direct.go", "directBlock = 64 << 10", "directBlock = 4 << 10"},
 		{"coll/choice.go", "const directTrials = 128", "const directTrials = 2"},
+		{"coll/turns.go", "const homeFirst = 1024", "const homeFirst = 0"},
 		{"coll/turns.go", "const lingerLooks = 500", "const lingerLooks = 2"},
 	},
 }
