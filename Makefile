@@ -10,8 +10,15 @@ SERIAL := internal/(house/.*|agent/(express|record|stream|teams)|weave(/.*)?|lab
 SERIAL := ($(SERIAL)|pmix/(codec|kvs)|symheap(/alloc|/layout)?|transport/(faulty|sim)|mpi/match|detector/(bmg|packet|ring|view)|coll/(agree|board|ftco|span|tree)|interop)
 # Tests of shmem that compare orders of accesses to mapped memory, by PEs of one goroutine each.
 MAPPED := ^Test(Litmus|LockExcludes$$|ElementsAreSeenWhole$$|OneSidedSerial$$)
-# The packages whose tests take longest come first, so that no processor is idle at the end.
-RACE = $(shell go list ./internal/cli ./shmem ./mpi; go list $(RACE_IN) | grep -vE '/($(SERIAL)|internal/cli|shmem|mpi)$$')
+# Packages whose tests keep all processors busy. Each runs alone: beside another one they take as long together, and what
+# they start waits twice as long for a processor.
+BUSY := internal/cli shmem mpi
+RACE = $(shell go list $(RACE_IN) | grep -vE '/($(SERIAL)|internal/cli|shmem|mpi)$$')
+# Tests of oshrun that run what others run as well, in another setting: hosts, networks, programs and options. For the race
+# detector the others do; each process of its kind takes ten times as long to start.
+AGAIN := Networks|NetworkKills|NetworkSpawnOnFreeHost|DataInterface|ShmemScattered|EmulatedMPISpawnOnHosts|ControlStdioMPI
+AGAIN := $(AGAIN)|EmulatedNice|EmulatedBinding|EmulatedStrangers|KillsInShells|PanicEndsPE|ExitStatus|RunBody|Tune|CollRadix
+AGAIN := $(AGAIN)|Bench(Far|OnEmulatedNodes)|DetectBench(Nodes|Cut)|FarStats|StatsWithAndWithoutNodes
 
 FUZZ_COUNT ?= 200000
 
@@ -31,7 +38,9 @@ test: ## Run all tests
 
 .PHONY: race
 race: ## Run the tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race -short -timeout 30m -skip '$(MAPPED)' $(RACE)
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race -short -timeout 30m -p 1 -skip '$(MAPPED)|^Test($(AGAIN))$$' \
+		$(addprefix ./,$(BUSY))
+	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race -short -timeout 30m $(RACE)
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Check style and habits with the linters of .golangci.yml
