@@ -17,8 +17,8 @@ RACE = $(shell go list $(RACE_IN) | grep -vE '/($(SERIAL)|internal/cli|shmem|mpi
 # Tests of oshrun that run what others run as well, in another setting: hosts, networks, programs and options. For the race
 # detector the others do; each process of its kind takes ten times as long to start.
 AGAIN := Networks|NetworkKills|NetworkSpawnOnFreeHost|DataInterface|ShmemScattered|EmulatedMPISpawnOnHosts|ControlStdioMPI
-AGAIN := $(AGAIN)|EmulatedNice|EmulatedBinding|EmulatedStrangers|KillsInShells|PanicEndsPE|ExitStatus|RunBody|Tune|CollRadix
-AGAIN := $(AGAIN)|Bench(Far|OnEmulatedNodes)|DetectBench(Nodes|Cut)|FarStats|StatsWithAndWithoutNodes
+AGAIN := $(AGAIN)|HealthyDoNotHang|EmulatedNice|EmulatedBinding|EmulatedStrangers|KillsInShells|PanicEndsPE|ExitStatus|RunBody
+AGAIN := $(AGAIN)|Tune|CollRadix|Bench(Far|OnEmulatedNodes)|DetectBench(Nodes|Cut)|FarStats|StatsWithAndWithoutNodes
 
 FUZZ_COUNT ?= 200000
 

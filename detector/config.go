@@ -51,6 +51,10 @@ type Config struct {
 	// Silent says that a node answers nobody. Nothing is reported: the front end decides.
 	Silent func(node ring.Node, inc uint32)
 
+	// Unreached says that a node lives, and has answered this one by way of others only for Timing.Direct. The front end
+	// decides which of the two goes.
+	Unreached func(node ring.Node, inc uint32)
+
 	// Heard gets the reports of other nodes, of kind KindNode or KindPE, each once. It must not change them.
 	Heard func(p *bmg.Payload)
 

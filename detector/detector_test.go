@@ -99,6 +99,25 @@ func TestSilentNodeIsAccused(t *testing.T) {
 	})
 }
 
+// TestBrokenWay: a node that hears of a suspect by way of others only says so, once. Nobody is accused.
+func TestBrokenWay(t *testing.T) {
+	timing := quick()
+	timing.Direct = 200 * millisecond
+	c := newCluster(t, 4, options{timing: timing})
+	c.warm()
+	c.nodes[2].responder.cut.Store(1 + 0)
+	c.nodes[0].Suspect(2)
+	c.await("node 0 calls Unreached", tooLong, func() bool { return len(c.nodes[0].unreached) > 0 })
+	c.nodes[0].Suspect(2)
+	<-time.After(aftermath)
+	c.close()
+	if want := []silence{{2, 1}}; !slices.Equal(c.nodes[0].unreached, want) {
+		t.Errorf("node 0 calls Unreached %v, want %v", c.nodes[0].unreached, want)
+	}
+	c.nodes[0].unreached = nil
+	c.checkQuiet()
+}
+
 // TestRingMends: once the front end has said that a node is lost, its observer watches the next one.
 func TestRingMends(t *testing.T) {
 	const n = 5

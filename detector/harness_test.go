@@ -50,10 +50,11 @@ type responder struct {
 
 	inc    atomic.Uint32
 	tick   atomic.Uint32
-	frozen atomic.Bool // Tick has no effect
-	mute   atomic.Bool // it answers nothing
-	deaf   atomic.Bool // it answers nothing that the front end sends itself
-	tough  atomic.Bool // it does not obey fences
+	frozen atomic.Bool  // Tick has no effect
+	mute   atomic.Bool  // it answers nothing
+	deaf   atomic.Bool  // it answers nothing that the front end sends itself
+	cut    atomic.Int32 // 1 + the node that it hears nothing from
+	tough  atomic.Bool  // it does not obey fences
 	dead   atomic.Bool
 	fenced atomic.Bool
 	pinged atomic.Int64
@@ -76,7 +77,7 @@ func (r *responder) run() {
 			return
 		}
 		p, err := packet.Parse(in[:n], testJob, &testKey)
-		if err != nil || r.mute.Load() || p.Of != r.node || r.deaf.Load() && p.From == packet.FrontEnd {
+		if err != nil || r.mute.Load() || p.Of != r.node || p.From == r.cut.Load()-1 && p.From >= 0 || r.deaf.Load() && p.From == packet.FrontEnd {
 			continue
 		}
 		switch p.Kind {
@@ -100,7 +101,7 @@ func (r *responder) run() {
 	}
 }
 
-// proof and silence are calls of Proven and Silent.
+// proof and silence are calls of Proven, and of Silent or Unreached.
 type (
 	proof struct {
 		node ring.Node
@@ -119,6 +120,7 @@ type node struct {
 	responder *responder
 	proven    []proof
 	silent    []silence
+	unreached []silence
 	heard     []bmg.Payload
 	accused   int
 }
@@ -148,7 +150,8 @@ type options struct {
 // quick is a timing for tests in which no live node is to be accused, however busy the machine is.
 func quick() ring.Timing {
 	return ring.Timing{
-		Period: 20 * millisecond, Margin: 10000 * millisecond, Verify: 1000 * millisecond, Daemon: 20000 * millisecond, Probes: 3, Window: 4,
+		Period: 20 * millisecond, Margin: 10000 * millisecond, Verify: 1000 * millisecond, Daemon: 20000 * millisecond, Direct: 20000 * millisecond,
+		Probes: 3, Window: 4,
 	}
 }
 
@@ -236,7 +239,10 @@ func (c *cluster) config(me ring.Node, socket *net.UDPConn, o *options) Config {
 		Proven: func(node ring.Node, inc uint32, why ring.Reason) {
 			c.note(func() { v.proven = append(v.proven, proof{node, inc, why}) })
 		},
-		Silent:  func(node ring.Node, inc uint32) { c.note(func() { v.silent = append(v.silent, silence{node, inc}) }) },
+		Silent: func(node ring.Node, inc uint32) { c.note(func() { v.silent = append(v.silent, silence{node, inc}) }) },
+		Unreached: func(node ring.Node, inc uint32) {
+			c.note(func() { v.unreached = append(v.unreached, silence{node, inc}) })
+		},
 		Heard:   func(p *bmg.Payload) { c.note(func() { v.heard = append(v.heard, *p) }) },
 		Accused: func() { c.note(func() { v.accused++ }) },
 		Logger:  o.log, fenceFor: longFence,
@@ -325,8 +331,8 @@ func (c *cluster) warm() {
 func (c *cluster) checkQuiet() {
 	c.t.Helper()
 	for i, v := range c.nodes {
-		if s := v.Stats(); s.Accusations > 0 || len(v.proven)+len(v.silent)+len(v.heard)+v.accused > 0 {
-			c.t.Errorf("node %d: %+v, proven %v, silent %v, heard %v, accused %d", i, s, v.proven, v.silent, v.heard, v.accused)
+		if s := v.Stats(); s.Accusations > 0 || len(v.proven)+len(v.silent)+len(v.unreached)+len(v.heard)+v.accused > 0 {
+			c.t.Errorf("node %d: %+v, proven %v, silent %v, unreached %v, heard %v, accused %d", i, s, v.proven, v.silent, v.unreached, v.heard, v.accused)
 		}
 	}
 }

@@ -71,6 +71,8 @@ func (d *Detector) stepRing(ev ring.Event) {
 			d.sendRing(a.To, &a.Msg)
 		case ring.Accuse:
 			d.accuse(a.To, a.Inc, a.Reason)
+		case ring.Unreached:
+			d.complain(a.To, a.Inc)
 		}
 	}
 	suspects := d.ring.Suspects()
@@ -110,6 +112,14 @@ func (d *Detector) accuse(node ring.Node, inc uint32, why ring.Reason) {
 	}
 	if d.cfg.Silent != nil {
 		d.teller.tell(func() { d.cfg.Silent(node, inc) })
+	}
+}
+
+// complain says that the network between this node and another one, which lives, is broken.
+func (d *Detector) complain(node ring.Node, inc uint32) {
+	d.cfg.Logger.Info().Int32("node", node).Msg("detector: a node answers by way of others only")
+	if d.cfg.Unreached != nil {
+		d.teller.tell(func() { d.cfg.Unreached(node, inc) })
 	}
 }
 

@@ -17,6 +17,7 @@ type Timing struct {
 	Margin int64 // at least, for which an answer may be late
 	Verify int64 // from a suspicion to the accusation
 	Daemon int64 // for which a daemon's tick may stand still
+	Direct int64 // for which a member may answer by way of others only
 	Probes int   // pings in Verify, and as many by way of others
 	Window int   // members that are verified together at first
 }
@@ -39,7 +40,7 @@ const (
 
 // TimingOf returns the timing of a tier, with the period between pings.
 func TimingOf(t Tier, period int64) Timing {
-	timing := Timing{Period: period, Margin: 20 * millisecond, Verify: 10 * millisecond, Daemon: 10 * second, Probes: 3, Window: 4}
+	timing := Timing{Period: period, Margin: 20 * millisecond, Verify: 10 * millisecond, Daemon: 10 * second, Direct: 2 * second, Probes: 3, Window: 4}
 	switch t {
 	case Kernel:
 	case Process:
@@ -98,8 +99,8 @@ func (c *Config) shared() (*shared, error) {
 		return nil, fmt.Errorf("%w: %d incarnations of %d members", ErrConfig, len(c.Incs), c.N)
 	case c.Stride < 1 || gcd(c.Stride, c.N) != 1:
 		return nil, fmt.Errorf("%w: stride %d, want one from 1 on without a divisor in common with %d", ErrConfig, c.Stride, c.N)
-	case t.Period < 1 || t.Margin < 1 || t.Daemon < 1 || t.Verify < 1:
-		return nil, fmt.Errorf("%w: timing %+v, want times of 1 ns or more", ErrConfig, *t)
+	case t.Period < 1 || t.Margin < 1 || t.Daemon < 1 || t.Direct < directPings || t.Verify < 1:
+		return nil, fmt.Errorf("%w: timing %+v, want times of 1 ns or more, and %d or more to answer directly", ErrConfig, *t, directPings)
 	case t.Probes < 1 || t.Probes > 100 || t.Verify < int64(t.Probes)+1:
 		return nil, fmt.Errorf("%w: %d probes in %d ns, want 1 to 100 in as many ns", ErrConfig, t.Probes, t.Verify)
 	case t.Window < 1:

@@ -52,9 +52,18 @@
 //	suspected             Tick, a round is due             suspected  Ping, Ask
 //	suspected             answer                           watched
 //	suspected             Tick, Verify has passed          dead       Accuse
+//	suspected             answer by way of another one     watched    Pings without Asks, until Direct has passed
+//	watched, for Direct   no answer on the direct way      watched    Unreached
 //	any                   answer: ended, later, hung       dead       Accuse
 //	any                   PeerFailed                       dead
 //	dead                  -                                           the next before it is watched, or suspected
+//
+// # Broken ways
+//
+// A suspect that answers by way of others only lives, and this member cannot talk to it. It gets pings on the direct way,
+// 20 in the time [Timing].Direct. Any answer to this member on that way ends this. If all fail, the driver is told, once: the
+// network between the two is broken, and one of them has to go, which is the front end's to decide (detector/view).
+// Only suspects are tried: a broken way is noticed by the observer, and by whoever loses a connection.
 //
 // # Runs of dead members
 //

@@ -71,8 +71,9 @@ type ActionKind uint8
 
 // The actions.
 const (
-	Send   ActionKind = 1 + iota // send Msg to To
-	Accuse                       // incarnation Inc of To is dead, by Reason
+	Send      ActionKind = 1 + iota // send Msg to To
+	Accuse                          // incarnation Inc of To is dead, by Reason
+	Unreached                       // incarnation Inc of To lives, and answers by way of others only: the network between is broken
 )
 
 // Reason says why a member is accused.

@@ -11,14 +11,15 @@ const lateness = millisecond
 
 // Machine is one member of a ring. The package documentation describes the protocol.
 type Machine struct {
-	shared *shared
-	roster bmg.Roster
-	probes []probe // suspicions
-	trips  trips
-	me     Node
-	target Node // the first before me that is not known to be dead
-	asked  int  // helpers that have been asked
-	window int  // of the members that are verified together
+	shared  *shared
+	roster  bmg.Roster
+	probes  []probe // suspicions
+	detours []detour
+	trips   trips
+	me      Node
+	target  Node // the first before me that is not known to be dead
+	asked   int  // helpers that have been asked
+	window  int  // of the members that are verified together
 
 	next     int64 // when the next ping is due
 	deadline int64 // when the target's answer is late; Never while it is suspected
@@ -113,6 +114,9 @@ func (m *Machine) Step(ev Event, out []Action) []Action {
 	for i := range m.probes {
 		m.due = min(m.due, m.probes[i].due())
 	}
+	for i := range m.detours {
+		m.due = min(m.due, m.detours[i].next)
+	}
 	return out
 }
 
@@ -149,7 +153,7 @@ func (m *Machine) pass(now int64, out []Action) []Action {
 	if now >= m.deadline {
 		out = m.suspect(now, m.target, out)
 	}
-	return m.probe(now, out)
+	return m.tryDirect(now, m.probe(now, out))
 }
 
 // excuse grants what is judged now some time, because this member is late itself.
@@ -221,6 +225,9 @@ func (m *Machine) receiveAnswer(now int64, from Node, msg *Msg, out []Action) []
 	switch {
 	case p == m.me || m.roster.IsDead(p) || s.Inc < inc || msg.At > now:
 		return out
+	}
+	m.noteWay(now, from, p)
+	switch {
 	case p == m.target && m.known && msg.At <= m.heard: // another way was faster, or a later answer was
 		return out
 	case s.Inc > inc:
@@ -267,5 +274,6 @@ func (m *Machine) accuseNow(now int64, p Node, why Reason, out []Action) []Actio
 func (m *Machine) accuse(p Node, why Reason, out []Action) []Action {
 	inc := m.roster.Incarnation(p)
 	m.roster.Fail(p, inc)
+	m.dropDetour(p)
 	return append(out, Action{Kind: Accuse, To: p, Inc: inc, Reason: why})
 }

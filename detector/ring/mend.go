@@ -31,9 +31,10 @@ func (m *Machine) find(p Node) *probe {
 	return &m.probes[i]
 }
 
-// forget drops the suspicion of p.
+// forget drops the suspicion of p, and what is known of the way to it.
 func (m *Machine) forget(p Node) {
 	m.probes = slices.DeleteFunc(m.probes, func(q probe) bool { return q.node == p })
+	m.dropDetour(p)
 }
 
 // suspect opens a suspicion. If it is of the target, those before the target are verified with it.
@@ -112,12 +113,12 @@ func (m *Machine) probe(now int64, out []Action) []Action {
 	return m.mend(now, out)
 }
 
-// ask asks a neighbor to ping p. The neighbors take turns, and suspects are left out.
+// ask asks a neighbor to ping p. The neighbors take turns, and suspects that have not answered are left out.
 func (m *Machine) ask(now int64, p Node, out []Action) []Action {
 	for range m.shared.helpers {
 		h := Node((int64(m.me) + int64(m.shared.helpers[m.asked%len(m.shared.helpers)])) % int64(m.shared.n))
 		m.asked++
-		if h != p && !m.roster.IsDead(h) && m.find(h) == nil {
+		if q := m.find(h); h != p && !m.roster.IsDead(h) && (q == nil || q.answered) {
 			return append(out, Action{Kind: Send, To: h, Msg: Msg{Kind: Ask, For: m.me, Of: p, At: now}})
 		}
 	}

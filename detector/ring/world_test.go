@@ -23,8 +23,9 @@ type world struct {
 	lost    func(from, to Node, msg *Msg) bool // of pings and answers; reports are not lost
 	fencing bool
 
-	accused []accusation
-	actions []Action
+	accused   []accusation
+	unreached []accusation
+	actions   []Action
 }
 
 // member is a node of the world.
@@ -210,6 +211,8 @@ func (w *world) step(v Node, ev Event) {
 			truth := of.dead || of.ended || of.inc > a.Inc
 			w.accused = append(w.accused, accusation{v, a.To, w.now, a.Reason, truth, n.ring.Suspects()})
 			reports = append(reports, bmg.Payload{Key: bmg.Key{Kind: bmg.KindNode, ID: uint64(a.To), Inc: a.Inc}, Origin: v})
+		case Unreached:
+			w.unreached = append(w.unreached, accusation{by: v, of: a.To, at: w.now})
 		}
 	}
 	w.arm(v)

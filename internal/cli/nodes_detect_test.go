@@ -204,14 +204,7 @@ func TestHeartbeatKillPE(t *testing.T) {
 	f := startLosses(t, 8, "--recover", "--emulate", "4")
 	began := time.Now()
 	check(t, syscall.Kill(f.pids[5], syscall.SIGKILL))
-	f.await("all others know of the death of PE 5", func() bool {
-		for pe := range f.n {
-			if pe != 5 && f.dead[pe] != "[5]" {
-				return false
-			}
-		}
-		return true
-	})
+	f.await("all others know of the death of PE 5", func() bool { return f.allKnow(5) })
 	t.Logf("that has taken %v", time.Since(began))
 	f.expect(3, fmt.Sprintf("PE 5 (pid %d) was killed by signal 9 (SIGKILL)", f.pids[5]))
 }
@@ -259,20 +252,45 @@ func TestHeartbeatCut(t *testing.T) {
 	}
 }
 
-// Of two nodes that reach the front end and not each other, one goes.
+// Of two nodes that reach the front end and not each other, one goes, also if others reach both of them.
 func TestHeartbeatPair(t *testing.T) {
 	needCuts(t)
-	f := startLosses(t, 2, "--recover", "--emulate", "2:netns")
-	began := time.Now()
-	for _, way := range [][2]string{{"node0", "node1"}, {"node1", "node0"}} {
-		f.network(fmt.Sprintf("--net=/proc/%d/ns/net", f.daemons[way[0]]), "ip", "neigh", "replace", addressOf(way[1]), "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent")
+	for _, x := range []struct {
+		nodes, a, b int // in a ring of so many nodes, the first of these watches the second
+		oneWay      bool
+	}{{2, 0, 1, false}, {4, 2, 1, false}, {4, 2, 1, true}, {5, 0, 2, false}} {
+		t.Run(fmt.Sprint(x.nodes, x.oneWay), func(t *testing.T) {
+			f := startLosses(t, x.nodes, "--recover", "--emulate", fmt.Sprintf("%d:netns", x.nodes))
+			began := time.Now()
+			f.misdirect(x.a, x.b)
+			if !x.oneWay {
+				f.misdirect(x.b, x.a)
+			}
+			f.await("all but one of the two know of the loss of that one", func() bool { return f.allKnow(x.a) || f.allKnow(x.b) })
+			t.Logf("that has taken %v", time.Since(began))
+			f.expect(3, " is lost with PE ", ": the network between it and node")
+			if said := f.stderr.String(); strings.Count(said, " is lost with PE ") != 1 {
+				t.Errorf("not one of both nodes is lost:\n%s", said)
+			}
+		})
 	}
-	f.await("one PE knows of the loss of the other node", func() bool { return f.dead[0] == "[1]" || f.dead[1] == "[0]" })
-	t.Logf("that has taken %v", time.Since(began))
-	f.expect(3, " is lost with PE ", ": the network between it and node")
-	if said := f.stderr.String(); strings.Count(said, " is lost with PE ") != 1 {
-		t.Errorf("not one of both nodes is lost:\n%s", said)
+}
+
+// misdirect has what one node sends to another one lost on the way.
+func (f *losses) misdirect(from, to int) {
+	f.t.Helper()
+	f.network(fmt.Sprintf("--net=/proc/%d/ns/net", f.daemons[fmt.Sprintf("node%d", from)]),
+		"ip", "neigh", "replace", addressOf(fmt.Sprintf("node%d", to)), "lladdr", "02:00:00:00:00:99", "dev", "eth0", "nud", "permanent")
+}
+
+// allKnow says whether each PE but one knows of the loss of that one, and of no other.
+func (f *losses) allKnow(lost int) bool {
+	for pe := range f.n {
+		if pe != lost && f.dead[pe] != fmt.Sprintf("[%d]", lost) {
+			return false
+		}
 	}
+	return true
 }
 
 // A front end that reaches less than half of the nodes ends the job, unless it is to go on.

@@ -210,7 +210,7 @@ func (w *watcher) watch(x daemon.Watch) error {
 	w.detector, err = detector.Start(detector.Config{
 		Me: ring.Node(w.node), Nodes: w.nodes, Key: packet.Key(w.cfg.Key), Job: w.cfg.Job, Socket: w.socket, Peers: peers,
 		Responder: w.responder, Timing: timing, Logger: w.logger,
-		Proven: w.takeProof, Silent: w.takeSilence, Heard: w.takeReport, Accused: w.takeAccusation,
+		Proven: w.takeProof, Silent: w.takeSilence, Unreached: w.takeSilence, Heard: w.takeReport, Accused: w.takeAccusation,
 	})
 	return err
 }
@@ -275,7 +275,7 @@ func (w *watcher) takeProof(node ring.Node, inc uint32, why ring.Reason) {
 	w.loseNode(int(node))
 }
 
-// takeSilence takes that a node answers nobody. The front end decides.
+// takeSilence takes that a node answers nobody, or nobody but others. The front end decides.
 func (w *watcher) takeSilence(node ring.Node, inc uint32) {
 	w.accuse(node, wire.Accusation{Inc: inc, Reason: uint8(ring.Silent)})
 }

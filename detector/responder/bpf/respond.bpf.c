@@ -330,6 +330,8 @@ int respond(struct __sk_buff *skb)
 	struct responder_page *page;
 	__s64 change;
 
+	if (skb->pkt_type) /* not to this machine's address: a switch that does not know the way floods it to all */
+		return TCX_NEXT;
 	if (skb->protocol != bpf_htons(0x0800) || skb->len < HEADERS + DATAGRAM || skb->len > HEADERS + DATAGRAM + PADDING)
 		return TCX_NEXT;
 	page = find_page();

@@ -48,6 +48,19 @@ var detectMutants = []mutant{
 	{"detector/ring/rtt.go", "max(int64(4*math.Sqrt(t.variance)), margin)", "int64(4*math.Sqrt(t.variance))", "the deadline has no least margin", "detector/ring TestPatience"},
 	{"detector/ring/rtt.go", "return int64(t.mean) + ", "return ", "the mean round trip does not count", "detector/ring TestPatience"},
 
+	// ring/detour.go
+	{"detector/ring/detour.go", "case from == p && i >= 0:", "case false:", "an answer on the direct way does not count", "detector/ring TestWayIsBack"},
+	{"detector/ring/detour.go", "from != p && i < 0 && m.find(p) != nil:", "from != p && i < 0:", "an answer that took a longer way makes the short one suspect", "detector/ring TestDetours"},
+	{"detector/ring/detour.go", "from != p && i < 0 && ", "from != p && ", "a broken way is tried twice as often", "detector/ring TestBrokenWay"},
+	{"detector/ring/detour.go", "d.next = Never", "d.next = now + wait", "a broken way is reported again and again", "detector/ring TestBrokenWay"},
+	{"detector/ring/detour.go", "\t\t\td.pings++\n", "", "no way is ever broken", "detector/ring TestBrokenWay"},
+	{"detector/ring/detour.go", "case d.pings == directPings:", "case d.pings == 2:", "a way that loses some messages is broken", "detector/ring TestWayIsBack"},
+	{"detector/ring/detour.go", "case now < d.next:", "case false:", "what else happens counts as pings", "detector/ring TestBrokenWay"},
+	{"detector/ring/machine.go", "\tm.noteWay(now, from, p)\n\tswitch {\n\tcase p == m.target && m.known && msg.At <= m.heard: // another way was faster, or a later answer was\n\t\treturn out\n", "\tswitch {\n\tcase p == m.target && m.known && msg.At <= m.heard: // another way was faster, or a later answer was\n\t\treturn out\n\t}\n\tm.noteWay(now, from, p)\n\tswitch {\n", "a direct answer that comes second does not count", "detector/ring TestSecondAnswer"},
+	{"detector/ring/machine.go", "\tm.roster.Fail(p, inc)\n\tm.dropDetour(p)\n", "\tm.roster.Fail(p, inc)\n", "the way to an accused member is tried", "detector/ring TestEndBehindBrokenWay"},
+	{"detector/ring/machine.go", "m.due = min(m.due, m.detours[i].next)", "_ = i", "pings on the direct way wait for others", "detector/ring TestDetours"},
+	{"detector/ring/mend.go", "func(q probe) bool { return q.node == p })\n\tm.dropDetour(p)\n", "func(q probe) bool { return q.node == p })\n", "the way to a dead member is tried", "detector/ring TestDetours"},
+
 	// ring/machine.go
 	{"detector/ring/machine.go", "\t\t\tm.forget(ev.From)\n\t\t\tout = m.mend(ev.Now, out)\n\t\t}\n\tcase PeerJoined:", "\t\t\tm.forget(ev.From)\n\t\t}\n\tcase PeerJoined:", "one that others have reported is still watched", "detector/ring TestNewsOfTheTarget"},
 	{"detector/ring/machine.go", "\t\t\tif m.target == ev.From {\n\t\t\t\tm.target = None // what is known of it was of its predecessor\n\t\t\t}\n", "", "one that joins is judged by its predecessor's answers", "detector/ring TestTargetJoins"},
@@ -79,7 +92,8 @@ var detectMutants = []mutant{
 	{"detector/ring/mend.go", "\t\t\tout = m.ask(now, p.node, out)\n", "", "a suspect is not asked by way of others", "detector/ring TestOneWayIsEnough"},
 	{"detector/ring/mend.go", "\t\t\tout = m.sendPing(now, p.node, out)\n\t\t\tout = m.ask", "\t\t\tout = m.ask", "a suspect is asked by way of others only", "detector/ring TestOneWayIsEnough"},
 	{"detector/ring/mend.go", "if p.rounds == t.Probes-1 {", "if true {", "a suspect has one chance", "detector/ring TestOneWayIsEnough"},
-	{"detector/ring/mend.go", "h != p && !m.roster.IsDead(h) && m.find(h) == nil {", "h != p {", "the dead are asked for help", "detector/ring TestHelpers"},
+	{"detector/ring/mend.go", "(q == nil || q.answered)", "q == nil", "who has answered is not asked for help, so that a small ring has no helpers", "detector/ring TestBrokenWay"},
+	{"detector/ring/mend.go", "!m.roster.IsDead(h) && (q == nil || q.answered)", "(q == nil || q != nil)", "the dead are asked for help", "detector/ring TestHelpers"},
 	{"detector/ring/mend.go", "\tq.answered = true\n", "", "an answer does not end a suspicion in a window", "detector/ring TestReporterDies"},
 	{"detector/ring/mend.go", "return m.shared.distance(m.me, o.node) > far", "return m.shared.distance(m.me, o.node) < far", "the wrong part of a window is dropped", "detector/ring TestLiteralMending"},
 	{"detector/ring/mend.go", "return m.shared.distance(m.me, o.node) > far", "return m.shared.distance(m.me, o.node) > far+1<<40", "members that others watch are accused, too", "detector/ring TestSuspectIsNoVerdict"},
