@@ -187,6 +187,9 @@ func (f *losses) network(where string, args ...string) {
 func TestHeartbeatKill(t *testing.T) {
 	for _, tier := range []string{"best", "process", "user"} {
 		t.Run(tier, func(t *testing.T) {
+			if tier == "process" {
+				testenv.Need(t, testenv.Root) // for SCHED_FIFO
+			}
 			f := startLosses(t, 8, "--recover", "--emulate", "4", "--heartbeat-tier", tier)
 			began := time.Now()
 			check(t, syscall.Kill(f.daemons["node2"], syscall.SIGKILL))
