@@ -15,8 +15,7 @@ import (
 
 // A job of MPI on hosts that ssh reaches: each rank runs on its host, the job's status is the program's, and a lost
 // daemon has the name of its host.
-func TestSSHCluster(t *testing.T) {
-	t.Parallel()
+func TestSSHCluster(t *testing.T) { // its processes keep all processors busy, so nothing runs beside it
 	needCluster(t, testenv.SSH)
 	dir, ssh, sshd := t.TempDir(), pathOf(t, "ssh"), pathOf(t, "sshd")
 	check(t, os.Mkdir(filepath.Join(dir, "tmp"), 0o700))
@@ -53,8 +52,7 @@ func TestSSHCluster(t *testing.T) {
 }
 
 // A job of MPI in a job of Slurm: each of Slurm's nodes runs its rank.
-func TestSlurmCluster(t *testing.T) {
-	t.Parallel()
+func TestSlurmCluster(t *testing.T) { // its processes keep all processors busy, so nothing runs beside it
 	needCluster(t, testenv.Slurm)
 	dir := t.TempDir()
 	c := startCluster(t, "slurm.sh", dir)

@@ -29,8 +29,7 @@ func networkRights() testenv.Capability {
 }
 
 // Programs of MPI libraries run on emulated nodes with networks of their own, and leave none behind.
-func TestNetworks(t *testing.T) {
-	t.Parallel()
+func TestNetworks(t *testing.T) { // its processes keep all processors busy, so nothing runs beside it
 	needNetworks(t)
 	before := networksHere(t)
 	testMeetings(t, func(t *testing.T, hosts int, args ...string) *job {

@@ -14,8 +14,7 @@ import (
 )
 
 // Processes that MPI_Comm_spawn starts on several nodes merge with their parents, sum with them, and disconnect.
-func TestEmulatedMPISpawn(t *testing.T) {
-	t.Parallel()
+func TestEmulatedMPISpawn(t *testing.T) { // its processes keep all processors busy, so nothing runs beside it
 	program := spawnProgram(t)
 	for _, x := range []struct{ nodes, pes int }{{1, 2}, {2, 2}, {2, 3}, {4, 4}} {
 		j := start(t, "--emulate", fmt.Sprint(x.nodes), "-n", fmt.Sprint(x.pes), "--output", "tag", program)
@@ -50,8 +49,7 @@ func (j *job) expectSpawned(n int) {
 }
 
 // The info of MPI_Comm_spawn says on which hosts the processes run.
-func TestEmulatedMPISpawnOnHosts(t *testing.T) {
-	t.Parallel()
+func TestEmulatedMPISpawnOnHosts(t *testing.T) { // its processes keep all processors busy, so nothing runs beside it
 	program := testenv.CompileC(t, testenv.OpenMPI, filepath.Join("testdata", "placed.c"))
 	for _, x := range []struct {
 		request string

@@ -93,8 +93,7 @@ func TestControlStdioKills(t *testing.T) {
 }
 
 // Programs of MPI whose nodes reach each other run so, too, on several levels of what would be a tree.
-func TestControlStdioMPI(t *testing.T) {
-	t.Parallel()
+func TestControlStdioMPI(t *testing.T) { // its processes keep all processors busy, so nothing runs beside it
 	for _, lib := range []testenv.Capability{testenv.OpenMPI, testenv.MPICH} {
 		t.Run(string(lib), func(t *testing.T) {
 			program := testenv.CompileC(t, lib, filepath.Join("testdata", "cluster.c"))
