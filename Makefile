@@ -14,11 +14,16 @@ MAPPED := ^Test(Litmus|LockExcludes$$|ElementsAreSeenWhole$$|OneSidedSerial$$)
 # they start waits twice as long for a processor.
 BUSY := internal/cli shmem mpi
 RACE = $(shell go list $(RACE_IN) | grep -vE '/($(SERIAL)|internal/cli|shmem|mpi)$$')
-# Tests of oshrun that run what others run as well, in another setting: hosts, networks, programs and options. For the race
-# detector the others do; each process of its kind takes ten times as long to start.
+# Tests of oshrun that run what others run as well, in another setting or more often: hosts, networks, programs, options
+# and moments. As root all of them run. The others suffice for the race detector, with which a process takes ten times as
+# long to start, and for an ordinary user.
 AGAIN := Networks|NetworkKills|NetworkSpawnOnFreeHost|DataInterface|ShmemScattered|EmulatedMPISpawnOnHosts|ControlStdioMPI
 AGAIN := $(AGAIN)|HealthyDoNotHang|EmulatedNice|EmulatedBinding|EmulatedStrangers|KillsInShells|PanicEndsPE|ExitStatus|RunBody
 AGAIN := $(AGAIN)|Tune|CollRadix|Bench(Far|OnEmulatedNodes)|DetectBench(Nodes|Cut)|FarStats|StatsWithAndWithoutNodes
+AGAIN := $(AGAIN)|Emulated(AgentsEnd|SpawnsTogether|AddedNodeHearsOfFailure|EndOfNode|Isolation|Services|UnusedAgentKills|Group)
+AGAIN := $(AGAIN)|GlobalExit|ShmemOnEmulatedNodes|WatchdogShortOfDescriptors|FarFaultOf(EmptyNode|Starter)|HostsThatDiffer|EarlyKills
+# PEs of a program with the race detector have some 7,000 page faults before main; with huge pages, fewer.
+GORACE := atexit_sleep_ms=0 no_huge_pages_for_shadow=0
 
 FUZZ_COUNT ?= 200000
 
@@ -38,9 +43,13 @@ test: ## Run all tests
 
 .PHONY: race
 race: ## Run the tests under the race detector (needs a C compiler)
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race -short -timeout 30m -p 1 -skip '$(MAPPED)|^Test($(AGAIN))$$' \
+	CGO_ENABLED=1 GORACE='$(GORACE)' go test -race -short -timeout 30m -p 1 -skip '$(MAPPED)|^Test($(AGAIN))$$' \
 		$(addprefix ./,$(BUSY))
-	CGO_ENABLED=1 GORACE=atexit_sleep_ms=0 go test -race -short -timeout 30m $(RACE)
+	CGO_ENABLED=1 GORACE='$(GORACE)' go test -race -short -timeout 30m $(RACE)
+
+.PHONY: again
+again:
+	@echo '^Test($(AGAIN))$$'
 
 .PHONY: lint
 lint: $(BIN)/golangci-lint ## Check style and habits with the linters of .golangci.yml
