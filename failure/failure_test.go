@@ -145,6 +145,9 @@ func TestPublishLoss(t *testing.T) {
 			t.Errorf("PEs %v: published in epoch %d of %d, want nothing", pes, e, v.Epoch())
 		}
 	}
+	if e := p.Publish(1, 2, ByExit(7), 3); e != 6 || !v.Dead(1, 2) {
+		t.Errorf("the death of a later incarnation is published in epoch %d, want 6", e)
+	}
 	if err := p.Close(); err != nil {
 		t.Fatal(err)
 	}

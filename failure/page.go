@@ -137,6 +137,7 @@ func (p *Page) PublishLoss(pes []int, incarnation uint32) (epoch uint64) {
 	epoch = p.page.Epoch + 1
 	p.write(pes[0], incarnation, Of(NodeLost), 0, epoch)
 	p.finish(epoch)
+	p.settle(pes[0])
 	return epoch
 }
 

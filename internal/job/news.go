@@ -24,7 +24,18 @@ type news struct {
 // listener is a function that was given to OnFailure.
 type listener struct {
 	call func(all []failure.Failure, epoch uint64)
-	seen uint64 // the epoch up to which it was called; used by the goroutine alone
+	seen uint64         // the epoch up to which it was called; this and told are used by the goroutine alone
+	told map[int]uint32 // by PE: the incarnation with whose death it was called
+}
+
+// keepNew returns those of some deaths with which the listener was not called, and notes them. The page has the death of a PE
+// once more if the PE's node is lost later (failure.Page.PublishLoss).
+func (h *listener) keepNew(all []failure.Failure) []failure.Failure {
+	all = slices.DeleteFunc(all, func(f failure.Failure) bool { return h.told[f.PE] >= f.Incarnation })
+	for i := range all {
+		h.told[all[i].PE] = all[i].Incarnation
+	}
+	return all
 }
 
 // startNews starts the goroutine. Without a page it starts none.
@@ -50,8 +61,8 @@ func (n *news) callListeners() {
 		n.mu.Unlock()
 		for _, h := range listeners {
 			all, epoch := n.view.Since(h.seen)
-			if len(all) > 0 && n.isListening(h) {
-				h.seen = epoch
+			h.seen = epoch
+			if all = h.keepNew(all); len(all) > 0 && n.isListening(h) {
 				h.call(all, epoch)
 			}
 		}
@@ -117,7 +128,7 @@ func (n *news) wakeUp() {
 // others wait for it. After cancel has returned, no further call begins. A Job that Acquire did
 // not return calls nobody.
 func (j *Job) OnFailure(listen func(all []failure.Failure, epoch uint64)) (cancel func()) {
-	n, h := j.news, &listener{call: listen}
+	n, h := j.news, &listener{call: listen, told: map[int]uint32{}}
 	if n == nil {
 		return func() {}
 	}

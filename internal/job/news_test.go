@@ -76,6 +76,26 @@ func TestNews(t *testing.T) {
 	}
 }
 
+// A PE that has died and whose node is lost later has not died again. A later incarnation of it has.
+func TestNewsOfLostNode(t *testing.T) {
+	p, j := pageOf(t, 8)
+	calls, _ := listen(p, j)
+	p.Publish(5, 1, failure.ByExit(1), 0)
+	j.Noticed()
+	expect(t, calls, 1, 5)
+	p.PublishLoss([]int{5}, 1)
+	j.Noticed()
+	p.Publish(3, 1, failure.ByExit(1), 0)
+	j.Noticed()
+	expect(t, calls, 3, 3)
+	p.Publish(5, 2, failure.ByExit(1), 0)
+	j.Noticed()
+	expect(t, calls, 4, 5)
+	if len(calls) > 0 {
+		t.Errorf("unexpected call: %v", <-calls)
+	}
+}
+
 // A listener does not lose deaths that happen during its call. It may cancel itself, and is not called after the end.
 func TestNewsMeanwhile(t *testing.T) {
 	p, j := pageOf(t, 8)
