@@ -74,6 +74,29 @@ func (a ailing) told(want ...string) {
 func stopped(p process) bool { return p.stopped }
 func runs(p process) bool    { return !p.stopped && !p.traced && !p.over() }
 
+// A PE that is held until its program begins is not told to be stopped, unless it is stopped from then on.
+func TestHeldIsNotStopped(t *testing.T) {
+	a := newAiling(t)
+	a.ailments.hold(a.p)
+	a.kill(syscall.SIGSTOP, stopped)
+	a.see(kernel.Stopped)
+	a.ailments.reportUntold()
+	a.kill(syscall.SIGCONT, runs)
+	a.ailments.letGo(a.p)
+	a.see(kernel.Continued)
+	a.told()
+
+	a.ailments.hold(a.p)
+	a.kill(syscall.SIGSTOP, stopped)
+	a.see(kernel.Stopped)
+	a.told()
+	a.ailments.letGo(a.p)
+	a.told("is stopped")
+	a.kill(syscall.SIGCONT, runs)
+	a.see(kernel.Continued)
+	a.told("goes on")
+}
+
 // The user is told of each stop and of its end, once each. A stop that is already over is not told, nor one of the
 // job's own.
 func TestStopsAreTold(t *testing.T) {

@@ -44,9 +44,30 @@ func (a *ailments) noteReport(p *localPE, pid int, kind kernel.Kind) {
 	}
 	a.table.mu.Lock()
 	p.ailment.kind, p.ailment.pid = kind, pid
+	seen, held := p.ailment, p.held
+	a.table.mu.Unlock()
+	if !held {
+		a.reportSeen(p, seen)
+	}
+}
+
+// hold notes that the process of a PE is held stopped until its program begins. The watch may look at it meanwhile, which is no news.
+func (a *ailments) hold(p *localPE) {
+	a.table.mu.Lock()
+	defer a.table.mu.Unlock()
+	p.held = true
+}
+
+// letGo notes that the process is held no more. If somebody else has stopped it meanwhile, the watch does not say so again: it is told
+// now.
+func (a *ailments) letGo(p *localPE) {
+	a.table.mu.Lock()
+	p.held = false
 	seen := p.ailment
 	a.table.mu.Unlock()
-	a.reportSeen(p, seen)
+	if seen.kind != 0 {
+		a.reportSeen(p, seen)
+	}
 }
 
 // reportSeen reports what the watch has seen of a PE, unless the PE goes on again: a look at a
@@ -97,7 +118,7 @@ func (a *ailments) reportUntold() {
 	a.table.mu.Lock()
 	started := a.table.started()
 	for _, p := range started {
-		if p.ailment.kind != 0 && !p.life.Ended() {
+		if p.ailment.kind != 0 && !p.life.Ended() && !p.held {
 			seen[p] = p.ailment
 		}
 	}

@@ -67,6 +67,7 @@ type localPE struct {
 
 	debug   debugging
 	ailment ailment
+	held    bool // the kernel holds its process stopped, whose program has not begun (startHeld)
 	pulse   pulse.Pulse
 }
 

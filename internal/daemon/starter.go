@@ -23,6 +23,7 @@ type starter struct {
 	table      *table
 	servers    *servers
 	watch      *deathWatch
+	ailments   *ailments
 	outputs    *outputs
 	input      *input
 	ends       *ends
@@ -115,6 +116,7 @@ func (st *starter) startPE(j *localJob, pe int, null *os.File) error {
 	}()
 	var letGo func() error
 	if err == nil {
+		st.ailments.hold(p)
 		if letGo, err = st.startProcess(p); err != nil {
 			err = app.explain(err)
 		}
@@ -133,6 +135,7 @@ func (st *starter) startPE(j *localJob, pe int, null *os.File) error {
 	if err := letGo(); err != nil {
 		st.logger.Error().Err(err).Stringer("pe", p.id).Msg("start")
 	}
+	st.ailments.letGo(p)
 	for i, o := range p.outlets {
 		st.outputs.read(p, o, Stream(i))
 	}

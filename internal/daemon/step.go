@@ -245,7 +245,7 @@ func assemble(cfg settings, name string) *Step {
 		table: s.table, alerts: alerts, background: s.background, logger: cfg.Logger, cfg: &s.cfg.Config,
 	}
 	s.starter = &starter{
-		cfg: &s.cfg.Config, table: s.table, servers: s.servers, watch: s.watch, outputs: s.outputs, input: s.input, ends: s.ends, meter: meter,
+		cfg: &s.cfg.Config, table: s.table, servers: s.servers, watch: s.watch, ailments: s.ailments, outputs: s.outputs, input: s.input, ends: s.ends, meter: meter,
 		niceness: &niceness{table: s.table, background: s.background, logger: cfg.Logger}, private: s.private, attach: s.attach,
 		debuggers:  &debuggers{table: s.table, closing: s.background.closing, logger: cfg.Logger},
 		background: s.background, logger: cfg.Logger, work: make(chan func()),
