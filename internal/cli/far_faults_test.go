@@ -42,9 +42,10 @@ type faultJob struct {
 	calm     bool // nobody dies, and the PEs meet
 	early    bool // faults come when the PEs begin, and connections open
 	dir      string
-	holder   string         // how nsenter names the network that connects the nodes
-	heals    sync.WaitGroup // faults that end by themselves
-	taken    chan struct{}  // closed when the job has ended, and all that it has said is taken
+	holder   string                                 // how nsenter names the network that connects the nodes
+	heals    sync.WaitGroup                         // faults that end by themselves
+	taken    chan struct{}                          // closed when the job has ended, and all that it has said is taken
+	other    func(what string, pe int, rest string) // takes lines of other programs; nil: there are none
 
 	mu      sync.Mutex // guards what follows
 	pids    map[int]int
@@ -301,6 +302,9 @@ func (f *faultJob) hear(line string) {
 			return
 		}
 		f.reports[r.PE] = r
+	case f.other != nil && n > 0:
+		_, rest, _ = strings.Cut(rest, " ")
+		f.other(what, pe, rest)
 	}
 }
 
