@@ -110,7 +110,8 @@ type Transport interface {
 	// or the timeout is over; without end if the timeout is negative. It may return early without an event.
 	Poll(events []Event, timeout time.Duration) ([]Event, error)
 	// Cut ends the connection of a lane, or the attempt to open it, at once. Broken or Refused follows, with an error
-	// that wraps cause. It does nothing if there is no connection.
+	// that wraps cause. What was posted and has not arrived does not arrive any more, although Sent may have said that it
+	// is under way. It does nothing if there is no connection.
 	Cut(node int, lane Lane, cause error)
 	// Wake makes the current Poll return, or the next one.
 	Wake()

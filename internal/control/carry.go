@@ -39,12 +39,15 @@ func (l *Link) run(c *connection) {
 		}
 		l.serve(c)
 		missed = l.reportBreak()
-		over := l.over()
-		if over || l.dialer == nil {
+		if l.over() {
 			c.close(errEnded)
-		}
-		if over {
 			return
+		}
+		if l.dialer == nil {
+			if l.ctx.Err() == nil { // it has not failed
+				c.raw.discard() // the next connection carries it again, if there is one
+			}
+			c.close(errEnded)
 		}
 		broken, c = c, nil
 	}

@@ -49,6 +49,9 @@ func (c *connection) end(cause error) {
 // frames whether something is missing.
 func (c *connection) close(cause error) {
 	c.end(cause)
+	if errors.Is(cause, errAborted) {
+		c.raw.discard()
+	}
 	c.raw.Close() //nolint:errcheck // nothing that was written matters any more
 }
 
@@ -129,6 +132,13 @@ func (m *meter) halt() {
 }
 
 var longAgo = time.Unix(1, 0)
+
+// discard makes Close drop what has not arrived. Otherwise the kernel would go on sending it for minutes.
+func (m *meter) discard() {
+	if c, ok := m.Conn.(*net.TCPConn); ok {
+		c.SetLinger(0) //nolint:errcheck // it fails if the connection is closed
+	}
+}
 
 // SetDeadline, SetReadDeadline and SetWriteDeadline fail after halt.
 func (m *meter) SetDeadline(t time.Time) error { return m.setDeadline(m.Conn.SetDeadline, t) }

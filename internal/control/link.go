@@ -140,6 +140,7 @@ var (
 	errReplaced = errors.New("peer has made a new connection")
 	errEnded    = errors.New("link has ended")
 	errAborted  = errors.New("link was aborted")
+	errUnheard  = errors.New("peer has not answered the last word in time")
 )
 
 func newLink(self Identity, limits Limits, number uint64) *Link {
@@ -284,7 +285,7 @@ func (l *Link) Close(within time.Duration) error {
 	select {
 	case <-l.done:
 	case <-late.C:
-		l.Abort()
+		l.abort(errUnheard) // the Bye may still arrive
 		late.Reset(within + time.Second)
 		select {
 		case <-l.done:
@@ -304,15 +305,19 @@ func (l *Link) Close(within time.Duration) error {
 	return nil
 }
 
-// Abort ends the link at once, without a word to the peer and without a call of Lost.
-func (l *Link) Abort() {
+// Abort ends the link at once, without a word to the peer and without a call of Lost. What was sent and has not arrived does not
+// arrive any more: a peer that is given up because its network is cut must not get it when that is whole again.
+func (l *Link) Abort() { l.abort(errAborted) }
+
+// abort ends the link at once because of err.
+func (l *Link) abort(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.fail(errAborted)
+	l.fail(err)
 	if !l.started { // nobody runs it
 		l.started = true
 		if l.first != nil {
-			l.first.close(errAborted)
+			l.first.close(err)
 		}
 		go l.finish()
 	}

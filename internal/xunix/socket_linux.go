@@ -177,8 +177,14 @@ func ReceiveSocket(fd int, b []byte) (int, error) {
 	}
 }
 
-// CloseSocket closes a socket.
+// CloseSocket closes a socket. The kernel goes on sending what a TCP connection has taken and not delivered.
 func CloseSocket(fd int) { _ = unix.Close(fd) }
+
+// DiscardOnClose makes the close of a TCP connection drop what was not delivered, and reset the connection. Otherwise the
+// kernel would go on sending it for minutes, also across a network that is cut meanwhile.
+func DiscardOnClose(fd int) {
+	_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}) // every socket takes it
+}
 
 // MaxVector is the greatest number of parts of a Vector.
 const MaxVector = 512

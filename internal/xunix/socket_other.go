@@ -72,6 +72,9 @@ func ReceiveSocket(int, []byte) (int, error) { return 0, ErrNotSupported }
 // CloseSocket does nothing here.
 func CloseSocket(int) {}
 
+// DiscardOnClose does nothing here.
+func DiscardOnClose(int) {}
+
 // MaxVector is the greatest number of parts of a Vector.
 const MaxVector = 512
 

@@ -213,9 +213,14 @@ func (t *Transport) Post(node int, kind transport.Lane, token uint64, parts ...[
 
 // Cut ends a connection: see transport.Transport.
 func (t *Transport) Cut(node int, kind transport.Lane, cause error) {
-	if t.check(node, kind) == nil && t.peers[node] != nil {
-		t.end(&t.peers[node].lanes[kind], fmt.Errorf("cut: %w", cause))
+	if t.check(node, kind) != nil || t.peers[node] == nil {
+		return
 	}
+	l := &t.peers[node].lanes[kind]
+	if l.socket != nil {
+		xunix.DiscardOnClose(l.socket.fd)
+	}
+	t.end(l, fmt.Errorf("cut: %w", cause))
 }
 
 // Watch makes Poll return while a descriptor of the owner has input. The owner must call Unwatch before it closes the

@@ -97,6 +97,35 @@ func TestIdleAfterBackPressure(t *testing.T) {
 	}
 }
 
+// What the kernel has taken of a post, and the other end has not received, does not arrive after Cut.
+func TestCutDiscards(t *testing.T) {
+	p := &pump{t: t, nodes: makeNodes(t, 2, nil)}
+	p.move(transport.Out, []byte("x"))
+	a, b := p.nodes[0], make([]byte, 64<<20)
+	if err := a.Post(1, transport.Out, 1, b); err != nil {
+		t.Fatal(err)
+	}
+	l := &a.peers[1].lanes[transport.Out]
+	for begin := time.Now(); !l.blocked || !l.socket.watched; {
+		if _, err := a.Poll(nil, 0); err != nil || time.Since(begin) > 20*time.Second {
+			t.Fatalf("the connection takes %d bytes; error %v", len(b), err)
+		}
+	}
+	a.Cut(1, transport.Out, errors.New("test"))
+	in := &p.nodes[1].peers[0].lanes[transport.In]
+	received := 0
+	for room := make([]byte, 1<<20); ; {
+		n, err := xunix.ReceiveSocket(in.socket.fd, room)
+		if err != nil {
+			if !errors.Is(err, syscall.ECONNRESET) {
+				t.Errorf("after %d bytes: error %v, want a reset", received, err)
+			}
+			return
+		}
+		received += n
+	}
+}
+
 // News of a closed connection meet no other one that has its slot.
 func TestTable(t *testing.T) {
 	var all table
