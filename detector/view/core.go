@@ -138,7 +138,7 @@ func (c *Core) accuse(ev *Event, out []Action) []Action {
 		return out
 	}
 	if ev.Proven {
-		return c.lose(ev.Node, whyProven(ev.Reason), out)
+		return c.lose(ev.Node, c.whyDead(ev.Node, ev.Reason), out)
 	}
 	if ev.By == ev.Node {
 		return out
@@ -191,7 +191,7 @@ func (c *Core) endProbe(p Node, r Result, out []Action) []Action {
 	m := &c.nodes[p]
 	switch {
 	case r == DaemonDead:
-		return c.lose(p, whyProven(0), out)
+		return c.lose(p, c.whyDead(p, 0), out)
 	case m.task != probing || m.deferred:
 		return out
 	case r == Answered && m.stale, r == Silent && m.doubtful:

@@ -178,6 +178,31 @@ func runAll(t *testing.T, scripts []script) {
 	}
 }
 
+// The end of a node that is being fenced may be noticed before it is confirmed. The fence is the cause.
+func TestNoticeOfFence(t *testing.T) {
+	t.Parallel()
+	runAll(t, []script{
+		{"by another node", Config{Nodes: 3}, []line{
+			{accuse(0, 2, 0), "probe 0"},
+			{probed(ms, 0, Answered), "probe 2"},
+			{probed(2*ms, 2, Answered), ""},
+			{tick(11*ms - 1), ""},
+			{tick(11 * ms), "fence 0"},
+			{prove(12*ms, 0, ring.DaemonDead), "lose 0 in 2: " + goesWith("node2")},
+			{event(13*ms, Fenced, 0), ""},
+		}},
+		{"by a probe", Config{Nodes: 3}, []line{
+			{accuse(0, 2, 0), "probe 0"},
+			{probed(ms, 0, Answered), "probe 2"},
+			{probed(2*ms, 2, Answered), ""},
+			{tick(11*ms - 1), ""},
+			{tick(11 * ms), "fence 0"},
+			{probed(12*ms, 0, DaemonDead), "lose 0 in 2: " + goesWith("node2")},
+			{event(13*ms, Fenced, 0), ""},
+		}},
+	})
+}
+
 // TestBrokenLinks: who goes of two nodes that answer the front end and not each other.
 func TestBrokenLinks(t *testing.T) {
 	t.Parallel()

@@ -29,6 +29,15 @@ func whyProven(r ring.Reason) string {
 	return "the kernel of its machine says that its daemon has ended"
 }
 
+// whyDead returns why a node is lost whose death is proven. While the node is being fenced, the fence is the cause of the
+// death: its end may be noticed before it is confirmed.
+func (c *Core) whyDead(p Node, r ring.Reason) string {
+	if m := &c.nodes[p]; m.task == fencing && !m.deferred {
+		return whyFenced(m)
+	}
+	return whyProven(r)
+}
+
 // whyFenced returns why a node is lost whose processes have been ended.
 func whyFenced(m *member) string {
 	if m.why == "" {
