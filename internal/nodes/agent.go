@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/goshmem/goshmem/internal/daemon"
 	"github.com/goshmem/goshmem/internal/plan"
 	"github.com/goshmem/goshmem/internal/xunix"
@@ -352,6 +354,13 @@ func (p *agentProcess) end(after time.Duration) {
 	}
 	p.clear()
 	<-p.ended
+}
+
+// logWords logs what the daemons of an agent that has ended have said: a node that was lost says there why it has ended.
+func (p *agentProcess) logWords(logger zerolog.Logger) {
+	if said := p.said.String(); said != "" {
+		logger.Info().Str("where", p.where).Msgf("the launch agent has ended, its last words: %s", said)
+	}
 }
 
 // AgentError reports a daemon that could not be started.

@@ -80,8 +80,14 @@ func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) erro
 	d.send = d.link.Send
 	d.branch.send = d.send
 	d.junction.send, d.junction.logger = d.send, logger
-	d.link.Start(control.Handler{Take: d.take, Bye: func() { d.finish(nil) }, Lost: d.finish})
+	d.link.Start(control.Handler{
+		Take: d.take, Bye: func() { d.finish(nil) }, Lost: d.finish,
+		Broken: func() { d.watcher.Load().noteLink(true) }, Back: func() { d.watcher.Load().noteLink(false) },
+	})
 	d.await()
+	if step := d.junction.step.Load(); step != nil && d.err != nil && !d.fallen {
+		step.EndNode() // the agent first: it must not tell others, who lose the front end as well, that PEs of this node are dead
+	}
 	d.server.Lost(errors.Join(errors.New("the front end has gone"), d.err))
 	<-d.server.Done()
 	if d.fallen {

@@ -425,6 +425,7 @@ func (m *member) end() {
 	}
 	if m.agent != nil && (m.alone || !m.root.cfg.Agent.All) {
 		m.agent.end(m.patience())
+		m.agent.logWords(m.root.logger)
 	}
 }
 

@@ -507,5 +507,6 @@ func (r *root) endShared() {
 	r.mu.Unlock()
 	for _, agent := range agents { // one, and those of added nodes, which have ended
 		agent.end(patience)
+		agent.logWords(r.logger)
 	}
 }

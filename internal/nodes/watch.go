@@ -33,7 +33,9 @@ import (
 //	tells its step and its PMIx server    <------------ KindNodeDead: it is
 //	ends its node                         <------------ KindEndNode: the daemon's own node is to go
 //
-// A death that is proven is known to all daemons before the front end has heard of it, and the step hears of it at once.
+// A death that is proven is known to all daemons before the front end has heard of it, and the step hears of it at once. A node
+// whose link to the front end has broken is the exception: its step hears of the death when the link is back. Otherwise, where
+// all nodes are cut off from the front end, PEs would go on without those of the node whose lease ends first.
 
 // nodeIncarnation is the incarnation of each node: none is started again.
 const nodeIncarnation = 1
@@ -57,6 +59,8 @@ type watcher struct {
 	logger  zerolog.Logger
 	isMute  atomic.Bool // the node ends: what happens to its PEs is not their own
 	isOver  atomic.Bool // the node is closed
+
+	contact contact // with the front end
 
 	closed chan struct{} // closed by close
 	once   sync.Once     // of close
@@ -272,7 +276,53 @@ func (w *watcher) running() *detector.Detector {
 // takeProof takes a death that is proven. It is on its way to all nodes.
 func (w *watcher) takeProof(node ring.Node, inc uint32, why ring.Reason) {
 	w.accuse(node, wire.Accusation{Inc: inc, Reason: uint8(why), Proven: true})
-	w.loseNode(int(node))
+	if w.contact.admits(int(node)) {
+		w.loseNode(int(node))
+	}
+}
+
+// noteLink notes that the link to the front end has broken, or that there is one again.
+func (w *watcher) noteLink(broken bool) {
+	if w == nil {
+		return
+	}
+	free := w.contact.set(broken)
+	if len(free) == 0 || w.isOver.Load() {
+		return
+	}
+	go func() { // the news waits for the agent, and the link must not
+		for _, node := range free {
+			w.loseNode(node)
+		}
+	}()
+}
+
+// contact keeps losses of nodes back while the link to the front end is broken. The zero contact has a link.
+type contact struct {
+	mu     sync.Mutex
+	broken bool
+	kept   []int // nodes
+}
+
+// admits says whether the loss of a node may be known; otherwise it is kept.
+func (c *contact) admits(node int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.broken {
+		c.kept = append(c.kept, node)
+	}
+	return !c.broken
+}
+
+// set notes whether the link is broken, and returns the nodes whose loss may be known now.
+func (c *contact) set(broken bool) (free []int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broken = broken
+	if !broken {
+		free, c.kept = c.kept, nil
+	}
+	return free
 }
 
 // takeSilence takes that a node answers nobody, or nobody but others. The front end decides.

@@ -1,6 +1,7 @@
 package nodes
 
 import (
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -48,5 +49,26 @@ func TestWatchOfNoTier(t *testing.T) {
 	j.cfg.Heartbeat, j.cfg.Tier = time.Second, responder.User+1
 	if err := j.start(t.Context()); err == nil || !strings.Contains(err.Error(), "--heartbeat-tier Tier(4)") {
 		t.Errorf("%v, want an error about the tier", err)
+	}
+}
+
+// Losses of nodes are kept back while the link to the front end is broken, and known when it is back.
+func TestContact(t *testing.T) {
+	t.Parallel()
+	var c contact
+	if !c.admits(1) || len(c.set(false)) > 0 {
+		t.Error("a loss is kept back although there is a link")
+	}
+	if free := c.set(true); len(free) > 0 || c.admits(2) || c.admits(0) {
+		t.Errorf("losses are known although the link is broken: %v", free)
+	}
+	if free := c.set(true); len(free) > 0 {
+		t.Errorf("losses of nodes %v are known although the link is broken", free)
+	}
+	if free := c.set(false); !slices.Equal(free, []int{2, 0}) || !c.admits(3) {
+		t.Errorf("losses of nodes %v are known when the link is back, want those of 2 and 0", free)
+	}
+	if free := c.set(false); len(free) > 0 {
+		t.Errorf("losses of nodes %v are known twice", free)
 	}
 }
