@@ -45,7 +45,7 @@ nodes, pes, tier, samples, period_ms, victims, and:
   false_reports             living nodes that were reported, in all samples
   missed                    deaths of which some survivor did not learn
 
-Figures are objects {mean, min, max} over the samples.`
+Figures are objects {mean, min, p50, max} over the samples.`
 
 // newSimDetect returns the command that simulates the detector between nodes.
 func newSimDetect() *cobra.Command {
@@ -79,7 +79,7 @@ func newSimDetect() *cobra.Command {
 	fs.SortFlags = false
 	fs.IntVar(&o.Nodes, "nodes", o.Nodes, "number of nodes")
 	fs.StringVar(&o.Fail, "fail", o.Fail, "none, contiguous:K, random:K, or a list of nodes")
-	fs.StringVar(&o.Death, "death", o.Death, "node: nothing of it answers; daemon: its kernel says so, and closes connections")
+	fs.StringVar(&o.Death, "death", o.Death, "node: nothing of it answers; daemon: its kernel says so, and closes connections;\npe: one PE of the node, which the node reports at once")
 	fs.DurationVar(&o.Period, "heartbeat-period", o.Period, "from ping to ping")
 	fs.StringVar(&o.Tier, "tier", o.Tier, "who answers pings: kernel, process or user; decides how long is waited for answers")
 	fs.StringVar(&o.Order, "order", o.Order, "of the ring: permuted, or plain: each node watches the one before")

@@ -74,6 +74,30 @@ func TestMembersAreNodes(t *testing.T) {
 	}
 }
 
+// TestPE: of the death of a PE the broadcast shows alone, whose time grows with log2 of the number of nodes; with the
+// literal algorithm, of PEs.
+func TestPE(t *testing.T) {
+	t.Parallel()
+	last := func(nodes, pes int) float64 {
+		r := runReport(t, func(o *Options) { o.Nodes, o.PEs, o.Death, o.Literal, o.Samples = nodes, pes, deathPE, pes > 1, 4 })
+		if r.First == nil || r.First.Min <= 0 || r.First.Max > r.Last.Min || r.Last.P50 < r.Last.Min || r.Last.P50 > r.Last.Max ||
+			r.Missed > 0 || r.FalseReports > 0 || r.Victims != 1 || r.Reports.Max != 1 {
+			t.Fatalf("%d nodes of %d PEs: %+v, first %+v, last %+v", nodes, pes, r, r.First, r.Last)
+		}
+		return r.Last.P50
+	}
+	small, middle, large := last(4, 1), last(64, 1), last(1024, 1)
+	if small >= middle || middle >= large || large > 1 {
+		t.Errorf("%v, %v and %v ms on 4, 64 and 1024 nodes; want them to grow, and less than 1", small, middle, large)
+	}
+	if pes := last(64, 12); pes <= middle {
+		t.Errorf("%v ms among 768 members, want more than the %v among 64", pes, middle)
+	}
+	if alone := last(2, 2); alone <= 0 {
+		t.Errorf("%v ms among four PEs on two nodes", alone)
+	}
+}
+
 // TestDaemon: the end of a daemon is known as soon as its connections end, and not before.
 func TestDaemon(t *testing.T) {
 	t.Parallel()
@@ -176,7 +200,7 @@ func TestShortCuts(t *testing.T) {
 // later, handles it until step 6, sends it to 3 and 1 and delivers in step 8, node 1 a step after it.
 func TestModel(t *testing.T) {
 	t.Parallel()
-	g, err := newGraph(4)
+	g, err := newGraph(4, bmg.KindNode)
 	if err != nil {
 		t.Fatal(err)
 	}

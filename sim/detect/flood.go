@@ -89,13 +89,14 @@ func (f *flood) send(v, now int32) int32 {
 // graph is the relay of detector/bmg.
 type graph struct {
 	machines []bmg.Machine
+	kind     bmg.Kind // of what has died
 	payloads []bmg.Payload
 	actions  []bmg.Action
 }
 
-func newGraph(n int) (*graph, error) {
+func newGraph(n int, kind bmg.Kind) (*graph, error) {
 	all, err := bmg.NewGroup(bmg.Config{N: n})
-	return &graph{machines: all}, err
+	return &graph{machines: all, kind: kind}, err
 }
 
 func (g *graph) reset() {
@@ -108,7 +109,7 @@ func (g *graph) start(v int32, dead, out []int32) []int32 {
 	g.payloads = make([]bmg.Payload, len(dead)) // machines keep the old ones
 	dead = slices.Sorted(slices.Values(dead))
 	for i, p := range dead {
-		g.payloads[i] = bmg.Payload{Key: bmg.Key{Kind: bmg.KindNode, ID: uint64(p), Inc: 1}, Origin: v}
+		g.payloads[i] = bmg.Payload{Key: bmg.Key{Kind: g.kind, ID: uint64(p), Inc: 1}, Origin: v}
 	}
 	out, _, _ = g.step(v, bmg.Event{Kind: bmg.Start, Msg: bmg.Msg{Payloads: g.payloads}}, out)
 	return out

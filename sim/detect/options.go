@@ -16,7 +16,7 @@ import (
 type Options struct {
 	Nodes    int           `json:"nodes"`
 	Fail     string        `json:"fail"`  // none, contiguous:K, random:K, or a list of nodes
-	Death    string        `json:"death"` // node or daemon
+	Death    string        `json:"death"` // node, daemon or pe
 	Period   time.Duration `json:"heartbeat-period"`
 	Tier     string        `json:"tier"` // kernel, process or user
 	Order    string        `json:"order"`
@@ -35,7 +35,7 @@ type Options struct {
 
 // Words are the words that each option takes.
 var Words = map[string][]string{
-	"death": {"node", "daemon"},
+	"death": {"node", "daemon", "pe"},
 	"tier":  {"kernel", "process", "user"},
 	"order": {"permuted", "plain"},
 }
@@ -112,8 +112,8 @@ func (o *Options) checkTogether() error {
 		return logp.BadOption("pes", strconv.Itoa(o.PEs), "1, or --literal; otherwise a member is a node, whatever runs on it")
 	case o.Literal && o.PRRTE:
 		return logp.BadOption("prrte", "true", "no --literal: it is the other version of the paper's algorithm")
-	case o.isLiteral() && (o.Tier != "kernel" || o.Death != "node" || o.Order != "permuted"):
-		return logp.BadOption("literal", "true", "no --tier, --death or --order: the paper's algorithm has none of them")
+	case o.isLiteral() && (o.Tier != "kernel" || o.Death == "daemon" || o.Order != "permuted"):
+		return logp.BadOption("literal", "true", "no --tier, --death daemon or --order: the paper's algorithm has none of them")
 	case o.Death == "daemon" && o.Tier != "kernel":
 		return logp.BadOption("death", o.Death, "--tier kernel: no one else answers for a dead daemon")
 	}

@@ -2,6 +2,7 @@ package detect
 
 import (
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -11,6 +12,7 @@ import (
 type Figure struct {
 	Mean float64 `json:"mean"`
 	Min  float64 `json:"min"`
+	P50  float64 `json:"p50"`
 	Max  float64 `json:"max"`
 }
 
@@ -26,7 +28,7 @@ type Report struct {
 	Samples  int     `json:"samples"`
 	PeriodMS float64 `json:"period_ms"`
 
-	Victims      int     `json:"victims"`  // nodes that died in each sample
+	Victims      int     `json:"victims"`  // nodes that died in each sample, or nodes of which one PE died
 	First        *Figure `json:"first_ms"` // from the deaths until a survivor knew of one
 	Last         *Figure `json:"last_ms"`  // until all survivors knew of all
 	Reports      Figure  `json:"reports"`  // broadcasts
@@ -76,7 +78,7 @@ func Run(o Options) (*Report, error) {
 func (o *Options) summarize(samples []sample, victims int) *Report {
 	r := &Report{
 		Options: *o, Case: o.Fail, Nodes: o.Nodes, PEs: o.Nodes * o.PEs, Tier: o.Tier, Samples: o.Samples,
-		PeriodMS: milliseconds(int64(o.Period)), Victims: victims / (o.members() / o.Nodes),
+		PeriodMS: milliseconds(int64(o.Period)), Victims: victims / o.deadPerNode(),
 	}
 	if o.isLiteral() {
 		r.Tier = "literal"
@@ -109,12 +111,15 @@ func milliseconds(ns int64) float64 { return float64(ns) / 1e6 }
 
 // figure summarizes a quantity over samples.
 func figure(samples []sample, of func(*sample) float64) Figure {
-	f := Figure{Min: of(&samples[0]), Max: of(&samples[0])}
+	all := make([]float64, len(samples))
+	f := Figure{}
 	for i := range samples {
-		x := of(&samples[i])
-		f.Mean += x
-		f.Min, f.Max = min(f.Min, x), max(f.Max, x)
+		all[i] = of(&samples[i])
+		f.Mean += all[i]
 	}
 	f.Mean /= float64(len(samples))
+	slices.Sort(all)
+	n := len(all)
+	f.Min, f.P50, f.Max = all[0], (all[(n-1)/2]+all[n/2])/2, all[n-1]
 	return f
 }

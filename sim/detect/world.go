@@ -66,7 +66,7 @@ func newWorld(o *Options, seed uint64) (*world, error) {
 	}
 	per := o.members() / o.Nodes
 	for _, p := range nodes {
-		for i := range per {
+		for i := range o.deadPerNode() {
 			w.victim[int(p)*per+i] = true
 			w.unknown++
 		}
@@ -81,7 +81,11 @@ func newWorld(o *Options, seed uint64) (*world, error) {
 		w.flood = newFlood(newPrinted(flavor, o.members()), o.members(), 2*len(bmg.Offsets(o.members()))+4, steps)
 		return w, nil
 	}
-	g, err := newGraph(o.Nodes)
+	kind := bmg.KindNode
+	if o.Death == deathPE {
+		kind = bmg.KindPE
+	}
+	g, err := newGraph(o.Nodes, kind)
 	if err != nil {
 		return nil, err
 	}
@@ -132,6 +136,10 @@ func (w *world) patience() int64 {
 // die lets the victims die.
 func (w *world) die() {
 	w.result.pings, w.result.warm = w.sent(), w.now
+	if w.o.Death == deathPE {
+		w.diePEs()
+		return
+	}
 	for v := range w.victim {
 		if !w.victim[v] || w.gone[v] {
 			if w.victim[v] { // fenced before
