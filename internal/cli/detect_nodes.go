@@ -32,9 +32,14 @@ if they are given. Several periods or tiers are compared with each other.
 A survivor that has not learnt of all deaths within 30 s (and --lease, if given) is
 missed, and so is one that dies. A report of a PE or of a node that lives is false.
 
+With --baseline literal there are rows of the published algorithm, in virtual time:
+each PE is a member of its ring, with a timeout of two periods, one for each dead
+member in a row. prrte is the same as PRRTE 2.0 had it. Their tier ends in
+"simulated"; they have no network and no processors, so they are lower bounds.
+
 With --json there are, in addition: emulate, clock and watchdog of the whole, and
-detector and inject_ms of each case: the end of the injection, which has several
-steps. The tier is that of the heartbeats, "default" if none was given; period_ms is
+detector, simulated and inject_ms of each case: the end of the injection, which has
+several steps. The tier is that of the heartbeats, "default" if none was given; period_ms is
 0 then.`
 
 // detectNodeFlags are the flags of detect-bench for measurements between nodes.
@@ -43,10 +48,12 @@ type detectNodeFlags struct {
 	tiers   []string
 	periods []string
 	lease   string
+
+	baselines []string
 }
 
 // detectNodeOnly are the flags that need --emulate.
-var detectNodeOnly = []string{"heartbeat-period", "heartbeat-tier", "lease"}
+var detectNodeOnly = []string{"heartbeat-period", "heartbeat-tier", "lease", "baseline"}
 
 func (f *detectNodeFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
@@ -54,7 +61,9 @@ func (f *detectNodeFlags) register(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.periods, "heartbeat-period", nil, "period of heartbeats between nodes, such as 50ms; `times` are compared (default: that of the job)")
 	fs.StringSliceVar(&f.tiers, "heartbeat-tier", nil, "who answers heartbeats: "+strings.Join(detectbench.HeartbeatTierNames, ", ")+" (default: that of the job)")
 	fs.StringVar(&f.lease, "lease", "", "how long a node may be out of reach before it is lost: seconds, or 30s, 1m (default: that of the job)")
-	_ = cmd.RegisterFlagCompletionFunc("heartbeat-tier", completeList(detectbench.HeartbeatTierNames)) // the command has the flag
+	fs.StringSliceVar(&f.baselines, "baseline", nil, "simulated `detectors` beside the jobs: "+strings.Join(detectbench.BaselineNames, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("baseline", completeList(detectbench.BaselineNames)) // the command has both flags
+	_ = cmd.RegisterFlagCompletionFunc("heartbeat-tier", completeList(detectbench.HeartbeatTierNames))
 	_ = cmd.RegisterFlagCompletionFunc("cases", func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 		words := detectbench.CaseNames()
 		if cmd.Flags().Changed("emulate") {
@@ -83,6 +92,7 @@ func (f *detectNodeFlags) options(cmd *cobra.Command, o detectbench.Options) (n 
 	}
 	n = detectbench.NodeOptions{
 		Cases: o.Cases, Samples: o.Samples, PEs: o.PEs, HeartbeatTiers: f.tiers, Watchdog: o.Watchdog, Seed: o.Seed, Tiers: o.Tiers, Program: o.Program,
+		Baselines: f.baselines,
 	}
 	where := nodeFlags{emulate: f.emulate}
 	a, err := where.emulation(func(nodes int) int { return nodes })

@@ -165,6 +165,8 @@ func TestDetectNodesRefuses(t *testing.T) {
 		"--heartbeat-period 1s":                   "--heartbeat-period: [1s], want --emulate N with it",
 		"--heartbeat-tier user":                   "--heartbeat-tier: [user], want --emulate N with it",
 		"--lease 3":                               "--lease: 3, want --emulate N with it",
+		"--baseline literal":                      "--baseline: [literal], want --emulate N with it",
+		"--emulate 4 --baseline swim":             "--baseline: \"swim\", want literal or prrte",
 		"--cases small,random:2":                  `--cases: "random:2" is of several nodes, want --emulate N with it`,
 	})
 }
@@ -184,6 +186,7 @@ func TestDetectNodesComplete(t *testing.T) {
 		{[]string{"detect-bench", "--cases", "s"}, []string{"small", "segv", "stop"}},
 		{[]string{"detect-bench", "--emulate", ""}, []string{"4", "4:netns"}},
 		{[]string{"detect-bench", "--lease", ""}, nil},
+		{[]string{"detect-bench", "--baseline", ""}, detectbench.BaselineNames},
 	} {
 		status, text, said := execute(t, append([]string{"__complete"}, c.args...)...)
 		if status != 0 {

@@ -29,6 +29,8 @@ type NodeOptions struct {
 	Watchdog         string        // a tier, or Best: not passed on
 	Lease            time.Duration // 0: not passed on
 
+	Baselines []string // simulated beside the jobs: some of BaselineNames
+
 	Seed     uint64
 	Tiers    []string            // allowed values of Watchdog
 	Progress func(done, all int) // called for each failure; nil: no call
@@ -71,6 +73,9 @@ func (o *NodeOptions) Check() error {
 	}
 	if o.Lease < 0 || o.Lease > maxLease {
 		return fmt.Errorf("--lease: %v, want at most %v", o.Lease, maxLease)
+	}
+	if err := o.checkBaselines(); err != nil {
+		return err
 	}
 	cases, err := findNodeCases(o.Cases, o.Nodes)
 	if err != nil {
@@ -200,7 +205,7 @@ func (b *nodeBench) measure(ctx context.Context, fail nodeInjector) (*Report, er
 		res.fillSpreads()
 	}
 	r.NoteAfter()
-	return r, nil
+	return r, b.addBaselines(r, cases)
 }
 
 // addTrial makes a failure and adds it to a result. If a job cannot have its tier, and others are compared with it, all

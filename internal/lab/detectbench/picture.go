@@ -67,6 +67,9 @@ func (r *Result) seriesName() string {
 		return r.Tier
 	}
 	name := fmt.Sprintf("%s, tier %s", r.Detector, r.Tier)
+	if r.Simulated {
+		name = r.Tier
+	}
 	if r.Period > 0 {
 		name += fmt.Sprintf(", %v ms", r.Period)
 	}
