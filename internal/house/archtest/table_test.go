@@ -173,7 +173,7 @@ var table = []group{
 	{
 		layer:    "lab",
 		note:     "experiments behind commands of oshrun",
-		packages: []string{"internal/lab/noise", "internal/lab/detectbench", "internal/lab/agreebench", "internal/lab/ftcobench", "internal/lab/figures", "internal/lab/plot", "internal/lab/rerun", "internal/lab/measure", "internal/lab/labtest"},
+		packages: []string{"internal/lab/noise", "internal/lab/detectbench", "internal/lab/detectfigures", "internal/lab/agreebench", "internal/lab/ftcobench", "internal/lab/figures", "internal/lab/plot", "internal/lab/rerun", "internal/lab/measure", "internal/lab/labtest"},
 		may:      []string{"./..."},
 		never:    []string{"internal/cli", "cmd/..."},
 	},

@@ -158,3 +158,19 @@ func fraction(x, a, b float64) float64 {
 	}
 	return value
 }
+
+// FitLog2 returns the curve y = a log2 x + b with the least squares, for at least two different x above 0.
+func FitLog2(x, y []float64) (a, b float64) {
+	logs := make([]float64, len(x))
+	for i := range x {
+		logs[i] = math.Log2(x[i])
+	}
+	meanX, meanY := Mean(logs), Mean(y)
+	var xy, xx float64
+	for i := range logs {
+		xy += (logs[i] - meanX) * (y[i] - meanY)
+		xx += (logs[i] - meanX) * (logs[i] - meanX)
+	}
+	a = xy / xx
+	return a, meanY - a*meanX
+}

@@ -134,3 +134,13 @@ func TestDetectableIsDetected(t *testing.T) {
 		t.Errorf("found without an effect in %.3f of the samples, want %v", share, 1-Confidence)
 	}
 }
+
+// TestFitLog2: points on a curve give the curve, and points around it the one between them.
+func TestFitLog2(t *testing.T) {
+	t.Parallel()
+	for _, y := range [][]float64{{5, 8, 11}, {5.5, 7, 11.5}} {
+		if a, b := FitLog2([]float64{2, 4, 8}, y); math.Abs(a-3) > 1e-9 || math.Abs(b-2) > 1e-9 {
+			t.Errorf("%v: %v log2 x + %v, want 3 and 2", y, a, b)
+		}
+	}
+}

@@ -1,0 +1,116 @@
+package detectfigures
+
+import (
+	"context"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/lab/detectbench"
+	"github.com/goshmem/goshmem/internal/lab/sample"
+	"github.com/goshmem/goshmem/sim/detect"
+)
+
+// trial is one failure in a real job. Times are in milliseconds; 0: no survivor knew.
+type trial struct {
+	first, last   float64
+	tier          string
+	falseReports  int
+	missed        int
+	notHere       string
+	hasTimes, ran bool
+}
+
+// emulate lets something fail in one real job.
+func (o *Options) emulate(ctx context.Context, e *experiment, seed uint64) (*trial, error) {
+	n := detectbench.NodeOptions{
+		Cases: []string{e.fails}, Samples: 1, Nodes: e.nodes, PEs: e.nodes * e.pes, Seed: seed,
+		// Without a network of its own, a node's death is told by the end of connections, not by silence.
+		Apart:    e.fails != processDeath,
+		Watchdog: detectbench.Best, Tiers: o.Tiers, Program: o.Program,
+	}
+	if e.period > 0 {
+		n.HeartbeatPeriods = []time.Duration{e.period}
+	}
+	r, err := detectbench.MeasureNodes(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	c := r.Cases[0]
+	t := &trial{tier: c.Tier, falseReports: c.False, missed: c.Missed, notHere: c.NotHere, ran: c.Samples > 0}
+	if c.First != nil && c.Last != nil {
+		t.first, t.last, t.hasTimes = c.First.P50, c.Last.P50, true
+	}
+	return t, nil
+}
+
+// trials are those of one experiment.
+type trials struct {
+	first, last []float64
+	row         Row
+	failure     string // the first error of a job
+}
+
+// add adds a trial, or the error of a job that ended in an unexpected way.
+func (a *trials) add(t *trial, err error) {
+	if err != nil {
+		a.row.Failed++
+		if a.failure == "" {
+			a.failure = err.Error()
+		}
+		return
+	}
+	if t.ran {
+		a.row.Samples++
+	}
+	a.row.Tier = t.tier
+	a.row.False += t.falseReports
+	a.row.Missed += t.missed
+	if t.notHere != "" {
+		a.row.NotHere = t.notHere
+	}
+	if t.hasTimes {
+		a.first, a.last = append(a.first, t.first), append(a.last, t.last)
+	}
+}
+
+// fill fills the row of the experiment.
+func (a *trials) fill(row *Row) {
+	row.Samples, row.Tier, row.False, row.Missed, row.Failed, row.NotHere = a.row.Samples, a.row.Tier, a.row.False, a.row.Missed, a.row.Failed, a.row.NotHere
+	row.First, row.Last = sample.SpreadOf(a.first), sample.SpreadOf(a.last)
+	if row.NotHere == "" && a.failure != "" {
+		row.NotHere = a.failure
+	}
+}
+
+// simulate does a simulated experiment and fills its row.
+func (o *Options) simulate(e *experiment, row *Row) error {
+	s := detect.Defaults()
+	s.Nodes, s.Fail, s.Samples, s.Seed, s.Parallel = e.nodes, e.fails, o.SimSamples, o.Seed, o.Parallel
+	if e.period > 0 {
+		s.Period = e.period
+	}
+	switch e.fails {
+	case processDeath:
+		s.Fail, s.Death = "random:1", "pe"
+	case "node":
+		s.Fail = "random:1"
+	}
+	s.Literal = e.detector != ours
+	if e.detector == perPE {
+		s.PEs = e.pes
+	}
+	r, err := detect.Run(s)
+	if err != nil {
+		return err
+	}
+	row.Tier, row.Samples, row.False, row.Missed = r.Tier, r.Samples, r.FalseReports, r.Missed
+	row.First, row.Last = spreadOf(r.First), spreadOf(r.Last)
+	return nil
+}
+
+// spreadOf returns the spread of a simulated figure.
+func spreadOf(f *detect.Figure) *sample.Spread {
+	if f == nil {
+		return nil
+	}
+	return &sample.Spread{Min: f.Min, P50: f.P50, Max: f.Max}
+}

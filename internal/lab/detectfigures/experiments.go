@@ -1,0 +1,198 @@
+package detectfigures
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/goshmem/goshmem/internal/lab/measure"
+	"github.com/goshmem/goshmem/internal/lab/plot"
+)
+
+// experiment is what a row is made of. Figures that have equal experiments share the samples.
+type experiment struct {
+	how      string
+	detector string
+	fails    string // pe, node, contiguous:K or random:K
+	nodes    int
+	pes      int // of each node
+	period   time.Duration
+}
+
+// row returns the row of an experiment, without samples.
+func (e *experiment) row() *Row {
+	r := &Row{How: e.how, Detector: e.detector, Case: e.fails, Nodes: e.nodes, PEs: e.nodes * e.pes}
+	if e.fails != processDeath { // heartbeats have no part in it
+		r.Period = measure.Milliseconds(e.period)
+	}
+	return r
+}
+
+// processDeath is the case in which a PE dies. All others are of nodes.
+const processDeath = "pe"
+
+// spec is a figure that can be made.
+type spec struct {
+	name, title string
+	paper       []Published
+	experiments func(o *Options) []experiment
+	swim        func(o *Options, row *Row) bool // which rows of SWIM belong to the figure; nil: none
+	fits        bool                            // whether curves are fitted
+	picture     func(f *Figure) *plot.Figure
+}
+
+// specs are all figures, in the paper's order.
+var specs = []spec{
+	{
+		name: "9", title: "Detection latency over the number of processes",
+		paper: published9, experiments: figure9, picture: overPEs,
+		swim: func(o *Options, row *Row) bool { return row.Period == measure.Milliseconds(longest(o.Periods)) },
+	},
+	{
+		name: "10", title: "A node's death over the heartbeat period, beside SWIM",
+		paper: published10, experiments: figure10, picture: overPeriod,
+		swim: func(o *Options, row *Row) bool { return row.PEs == o.swimMembers() },
+	},
+	{name: "11", title: "A PE's death over the number of nodes", paper: published11, experiments: figure11, fits: true, picture: overNodes},
+	{name: "12", title: "A PE's death on large machines", paper: published12, experiments: figure12, fits: true, picture: overNodes},
+	{name: "13", title: "A node's death over the heartbeat period, beside ULFM", paper: published13, experiments: figure13, picture: overPeriod},
+	{name: "14", title: "A node's death over the number of nodes", paper: published14, experiments: figure14, picture: overNodes},
+	{name: "15", title: "Several nodes die at once", paper: published15, experiments: figure15, picture: overDead},
+}
+
+// Names returns the numbers of all figures.
+func Names() []string {
+	var names []string
+	for i := range specs {
+		names = append(names, specs[i].name)
+	}
+	return names
+}
+
+// longest returns the longest period: 500 ms, unless another list was asked for.
+func longest(periods []time.Duration) time.Duration { return slices.Max(periods) }
+
+// crowd is how many PEs each node has in emulated rows of Figure 9.
+const crowd = 4
+
+// figure9: more and more processes, at the longest period.
+func figure9(o *Options) (all []experiment) {
+	p := longest(o.Periods)
+	for _, n := range o.Nodes {
+		all = append(all, experiment{Emulated, ours, "node", n, crowd, p})
+	}
+	for _, n := range o.SimNodes {
+		if n*paperPerNode <= mostMembers {
+			all = append(all, experiment{Simulated, ours, "node", n, paperPerNode, p})
+		}
+	}
+	for _, n := range o.SimNodes {
+		if n*paperPerNode <= mostMembers {
+			all = append(all, experiment{Simulated, literal, "node", n, paperPerNode, p})
+		}
+	}
+	return all
+}
+
+// periods returns the experiments of one node's death at all periods: among the most emulated nodes, and as many
+// simulated ones as the paper has.
+func (o *Options) periods() (all []experiment) {
+	for _, e := range []experiment{
+		{how: Emulated, detector: ours, nodes: slices.Max(o.Nodes), pes: 1},
+		{how: Simulated, detector: ours, nodes: paperNodes, pes: paperPerNode},
+		{how: Simulated, detector: literal, nodes: paperNodes, pes: paperPerNode},
+	} {
+		for _, p := range o.Periods {
+			e.fails, e.period = "node", p
+			all = append(all, e)
+		}
+	}
+	return all
+}
+
+func figure10(o *Options) []experiment { return o.periods() }
+
+// figure13 has the stand-in for ULFM beside those of Figure 10.
+func figure13(o *Options) []experiment {
+	all := o.periods()
+	for _, p := range o.Periods {
+		all = append(all, experiment{Simulated, perPE, "node", paperNodes, paperPerNode, p})
+	}
+	return all
+}
+
+// mostMembers is the largest number of members of a literal machine that is simulated.
+const mostMembers = 1 << 16
+
+// processDeaths returns the experiments of Figures 11 and 12.
+func processDeaths(simulated []int, perNode int) (all []experiment) {
+	for _, n := range simulated {
+		all = append(all, experiment{Simulated, ours, processDeath, n, perNode, 0})
+	}
+	for _, n := range simulated {
+		if n*perNode <= mostMembers {
+			all = append(all, experiment{Simulated, perPE, processDeath, n, perNode, 0})
+		}
+	}
+	return all
+}
+
+func figure11(o *Options) (all []experiment) {
+	for _, n := range o.Nodes {
+		all = append(all, experiment{Emulated, ours, processDeath, n, 1, 0})
+	}
+	upTo := slices.DeleteFunc(slices.Clone(o.SimNodes), func(n int) bool { return n > paperNodes })
+	return append(all, processDeaths(upTo, paperPerNode)...)
+}
+
+// figure12 is of the larger machine. No number of emulated nodes stands for it.
+func figure12(o *Options) []experiment { return processDeaths(o.SimNodes, coriPerNode) }
+
+func figure14(o *Options) (all []experiment) {
+	p := longest(o.Periods)
+	for _, n := range o.Nodes {
+		all = append(all, experiment{Emulated, ours, "node", n, 1, p})
+	}
+	for _, n := range o.SimNodes {
+		all = append(all, experiment{Simulated, ours, "node", n, 1, p})
+	}
+	for _, n := range o.SimNodes {
+		if n <= mostMembers/paperPerNode { // as in Figure 9
+			all = append(all, experiment{Simulated, literal, "node", n, 1, p})
+		}
+	}
+	return all
+}
+
+// figure15 lets 1, 2, 4, ... nodes die: up to a quarter of the simulated ones, and fewer than half of the emulated ones,
+// which the front end would otherwise take for a network in two parts.
+func figure15(o *Options) (all []experiment) {
+	p := longest(o.Periods)
+	most := slices.Max(o.Nodes)
+	for _, kind := range []string{"contiguous", "random"} {
+		for _, e := range []struct {
+			how, detector string
+			nodes, most   int
+		}{
+			{Emulated, ours, most, (most - 1) / 2},
+			{Simulated, ours, paperNodes, paperNodes / 4},
+			{Simulated, literal, paperNodes, paperNodes / 4},
+		} {
+			for k := 1; k <= e.most; k *= 2 {
+				all = append(all, experiment{e.how, e.detector, fmt.Sprintf("%s:%d", kind, k), e.nodes, 1, p})
+			}
+		}
+	}
+	return all
+}
+
+// Title is the number of a figure, and what it shows.
+type Title struct{ Name, About string }
+
+// Titles returns the titles of all figures.
+func Titles() (all []Title) {
+	for i := range specs {
+		all = append(all, Title{specs[i].name, specs[i].title})
+	}
+	return all
+}
