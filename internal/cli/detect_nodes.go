@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -37,9 +38,12 @@ each PE is a member of its ring, with a timeout of two periods, one for each dea
 member in a row. prrte is the same as PRRTE 2.0 had it. Their tier ends in
 "simulated"; they have no network and no processors, so they are lower bounds.
 
+With --hybrid, survivors wait in a call of package mpi, too. mpi is when it returns.
+Both models of each PE have to see each other's declaration, and the same deaths.
+
 With --json there are, in addition: emulate, clock and watchdog of the whole, and
-detector, simulated and inject_ms of each case: the end of the injection, which has
-several steps. The tier is that of the heartbeats, "default" if none was given; period_ms is
+detector, simulated, hybrid, mpi_ms, models_unseen and inject_ms of each case: the
+end of the injection, which has several steps. The tier is that of the heartbeats, "default" if none was given; period_ms is
 0 then.`
 
 // detectNodeFlags are the flags of detect-bench for measurements between nodes.
@@ -49,11 +53,12 @@ type detectNodeFlags struct {
 	periods []string
 	lease   string
 
+	hybrid    bool
 	baselines []string
 }
 
 // detectNodeOnly are the flags that need --emulate.
-var detectNodeOnly = []string{"heartbeat-period", "heartbeat-tier", "lease", "baseline"}
+var detectNodeOnly = []string{"heartbeat-period", "heartbeat-tier", "lease", "hybrid", "baseline"}
 
 func (f *detectNodeFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
@@ -61,6 +66,7 @@ func (f *detectNodeFlags) register(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.periods, "heartbeat-period", nil, "period of heartbeats between nodes, such as 50ms; `times` are compared (default: that of the job)")
 	fs.StringSliceVar(&f.tiers, "heartbeat-tier", nil, "who answers heartbeats: "+strings.Join(detectbench.HeartbeatTierNames, ", ")+" (default: that of the job)")
 	fs.StringVar(&f.lease, "lease", "", "how long a node may be out of reach before it is lost: seconds, or 30s, 1m (default: that of the job)")
+	fs.BoolVar(&f.hybrid, "hybrid", false, "PEs use package mpi, too, and wait for a message of what dies")
 	fs.StringSliceVar(&f.baselines, "baseline", nil, "simulated `detectors` beside the jobs: "+strings.Join(detectbench.BaselineNames, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("baseline", completeList(detectbench.BaselineNames)) // the command has both flags
 	_ = cmd.RegisterFlagCompletionFunc("heartbeat-tier", completeList(detectbench.HeartbeatTierNames))
@@ -92,7 +98,7 @@ func (f *detectNodeFlags) options(cmd *cobra.Command, o detectbench.Options) (n 
 	}
 	n = detectbench.NodeOptions{
 		Cases: o.Cases, Samples: o.Samples, PEs: o.PEs, HeartbeatTiers: f.tiers, Watchdog: o.Watchdog, Seed: o.Seed, Tiers: o.Tiers, Program: o.Program,
-		Baselines: f.baselines,
+		Hybrid: f.hybrid, Baselines: f.baselines,
 	}
 	where := nodeFlags{emulate: f.emulate}
 	a, err := where.emulation(func(nodes int) int { return nodes })
@@ -138,7 +144,11 @@ func detectNodesTable(r *detectbench.Report) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "ms from the failure: median (least to most); --emulate %s, %s; seed %d, %d processors, load %s before, %s after\n",
 		r.Emulate, r.Clock, r.Seed, r.CPUs, r.Load[0], r.Load[1])
+	hybrid := slices.ContainsFunc(r.Cases, func(c *detectbench.Result) bool { return c.Hybrid })
 	rows := [][]string{{"CASE", "NODES", "PES", "TIER", "PERIOD", "SAMPLES", "STORED", "RETURNED, FIRST", "RETURNED, LAST", "CALLED", "SAID", "INJECTED", "FALSE", "MISSED"}}
+	if hybrid {
+		rows[0] = append(rows[0], "MPI", "UNSEEN")
+	}
 	var notes []string
 	for _, c := range r.Cases {
 		if c.NotHere != "" {
@@ -153,6 +163,9 @@ func detectNodesTable(r *detectbench.Report) []byte {
 			c.Case, fmt.Sprint(c.Nodes), fmt.Sprint(c.PEs), c.Tier, period, fmt.Sprint(c.Samples), spread(c.Stored), spread(c.First), spread(c.Last),
 			spread(c.Called), spread(c.Said), spread(c.Injected), fmt.Sprint(c.False), fmt.Sprint(c.Missed),
 		})
+		if hybrid {
+			rows[len(rows)-1] = append(rows[len(rows)-1], spread(c.MPI), fmt.Sprint(c.Unseen))
+		}
 	}
 	tabulate(&b, rows)
 	for _, note := range notes {

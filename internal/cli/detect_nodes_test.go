@@ -61,6 +61,17 @@ func TestDetectBenchNodes(t *testing.T) {
 	}
 }
 
+// PEs that use shmem and mpi side by side: both learn of a death on every node, and each sees what the other one declares.
+func TestDetectBenchHybrid(t *testing.T) {
+	t.Parallel()
+	r := experimentJSON[detectbench.Report](t, 0, strings.Fields("detect-bench --emulate 2 -n 4 --samples 1 --cases pe,daemon --hybrid --json")...)
+	for _, c := range r.Cases {
+		if !c.Hybrid || c.Unseen+c.Missed+c.False > 0 || c.MPI == nil || c.MPI.Min < c.Stored.Min {
+			t.Errorf("%+v, mpi %+v", c, c.MPI)
+		}
+	}
+}
+
 // On nodes with networks, the loss of a node that only is silent is known, too: after the lease, unless something else finds
 // it before.
 func TestDetectBenchCut(t *testing.T) {
@@ -165,6 +176,7 @@ func TestDetectNodesRefuses(t *testing.T) {
 		"--heartbeat-period 1s":                   "--heartbeat-period: [1s], want --emulate N with it",
 		"--heartbeat-tier user":                   "--heartbeat-tier: [user], want --emulate N with it",
 		"--lease 3":                               "--lease: 3, want --emulate N with it",
+		"--hybrid":                                "--hybrid: true, want --emulate N with it",
 		"--baseline literal":                      "--baseline: [literal], want --emulate N with it",
 		"--emulate 4 --baseline swim":             "--baseline: \"swim\", want literal or prrte",
 		"--cases small,random:2":                  `--cases: "random:2" is of several nodes, want --emulate N with it`,

@@ -29,6 +29,7 @@ type NodeOptions struct {
 	Watchdog         string        // a tier, or Best: not passed on
 	Lease            time.Duration // 0: not passed on
 
+	Hybrid    bool     // PEs use mpi beside shmem
 	Baselines []string // simulated beside the jobs: some of BaselineNames
 
 	Seed     uint64
@@ -184,7 +185,7 @@ func (b *nodeBench) measure(ctx context.Context, fail nodeInjector) (*Report, er
 		for _, s := range settings {
 			r.Cases = append(r.Cases, &Result{
 				Case: c.Name, Nodes: b.Nodes, PEs: b.PEs, Detector: ownDetector, Tier: s.name(), Period: measure.Milliseconds(s.period),
-				NotHere: b.missing(&c), ofNodes: c, setting: s,
+				NotHere: b.missing(&c), Hybrid: b.Hybrid, ofNodes: c, setting: s,
 			})
 		}
 	}

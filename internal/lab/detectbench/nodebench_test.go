@@ -174,7 +174,7 @@ func TestVictims(t *testing.T) {
 func TestNodeMainRefuses(t *testing.T) {
 	t.Parallel()
 	labtest.MainRefuses(t, Main, map[string][][]string{
-		"part of oshrun detect-bench": {{nodesWord}, {nodesWord, "1s"}},
+		"part of oshrun detect-bench": {{nodesWord}, {nodesWord, "1s"}, {hybridWord}},
 		`invalid duration "x"`:        {{nodesWord, "x", "pe:1"}},
 		`victims "all"`:               {{nodesWord, "1s", "all"}},
 	})

@@ -105,7 +105,11 @@ func (b *nodeBench) start(ctx context.Context, s setting, v victims) (*nodeScene
 	if b.Lease > 0 {
 		args = append(args, "--lease", b.Lease.String())
 	}
-	r, err := rerun.New(ctx, append(args, b.Program, nodesWord, b.limit().String(), v.String())...)
+	word := nodesWord
+	if b.Hybrid {
+		word = hybridWord
+	}
+	r, err := rerun.New(ctx, append(args, b.Program, word, b.limit().String(), v.String())...)
 	if err != nil {
 		return nil, err
 	}

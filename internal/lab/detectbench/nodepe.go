@@ -45,11 +45,17 @@ type nodeSeen struct {
 	Told     []int         `json:"told"`     // failed PEs in arguments of the callback
 	Page     []int         `json:"page"`     // failed PEs on the page, afterTime later
 	Error    string        `json:"error,omitempty"`
+
+	// Of hybrid PEs only.
+	MPI     time.Duration `json:"mpi,omitempty"`     // when receives from all victims had ended
+	Models  []string      `json:"models,omitempty"`  // programming models whose declaration was seen
+	Differs bool          `json:"differs,omitempty"` // a call of one model had returned, and the other one did not know of the victims
 }
 
 // nodePE is a PE of a measurement between nodes.
 type nodePE struct {
 	w      *shmem.World
+	hybrid *hybridPE // nil: the PE uses shmem alone
 	node   int
 	limit  time.Duration
 	nodeOf shmem.Sym[int64] // the node of each PE
@@ -69,11 +75,17 @@ func runNodePE(args []string, stdout io.Writer) (status int, err error) {
 	if err := errors.Join(err, err2); err != nil {
 		return exitError, err
 	}
-	w, err := shmem.Init()
+	var w *shmem.World
+	var h *hybridPE
+	if args[0] == hybridWord {
+		w, h, err = initBoth()
+	} else {
+		w, err = shmem.Init()
+	}
 	if err != nil {
 		return exitError, err
 	}
-	p := &nodePE{w: w, limit: limit, calls: make(chan told, w.NPEs()), out: json.NewEncoder(stdout)}
+	p := &nodePE{w: w, hybrid: h, limit: limit, calls: make(chan told, w.NPEs()), out: json.NewEncoder(stdout)}
 	if err := p.findNodes(v); err != nil {
 		return exitError, err
 	}
@@ -96,7 +108,10 @@ func runNodePE(args []string, stdout io.Writer) (status int, err error) {
 	if err := p.print(s); err != nil {
 		return exitError, err
 	}
-	return exitOK, w.Finalize()
+	if h != nil {
+		err = h.finalize()
+	}
+	return exitOK, errors.Join(err, w.Finalize())
 }
 
 // print prints the PE's line.
@@ -140,6 +155,10 @@ func (p *nodePE) learn() *nodeSeen {
 	ctx, stop := context.WithTimeout(context.Background(), p.limit)
 	defer stop()
 	s := &nodeSeen{}
+	if p.hybrid != nil {
+		go p.hybrid.receive(ctx, p)
+		defer p.hybrid.finish(p, s)
+	}
 	p.awaitReturns(ctx, s)
 	if s.Failed == nil {
 		stop() // the call saw no failure, so do not wait for a callback

@@ -29,7 +29,10 @@ func (r *Result) addNodes(t *nodeTrial) {
 			r.Missed++
 			continue
 		}
-		knows := containsAll(s.Failed, t.dead) && containsAll(s.Told, t.dead)
+		knows := containsAll(s.Failed, t.dead) && containsAll(s.Told, t.dead) && (!r.Hybrid || s.MPI > 0)
+		if r.Hybrid && (s.Differs || !slices.Equal(s.Models, modelNames)) {
+			r.Unseen++
+		}
 		if !knows {
 			r.Missed++
 		}
@@ -43,6 +46,9 @@ func (r *Result) addNodes(t *nodeTrial) {
 		}
 		returned = append(returned, measure.Milliseconds(s.Returned-t.injected))
 		r.told = append(r.told, measure.Milliseconds(s.Called-t.injected))
+		if r.Hybrid {
+			r.mpi = append(r.mpi, measure.Milliseconds(s.MPI-t.injected))
+		}
 		if !stored[node] {
 			stored[node] = true
 			r.stored = append(r.stored, measure.Milliseconds(s.Stored-t.injected))

@@ -142,3 +142,31 @@ func TestNodePicture(t *testing.T) {
 	}
 	labtest.Draws(t, f, "other nodes")
 }
+
+// TestHybridResult: mpi's time has a column of its own; a PE that mpi has not told has missed the failure, and models that
+// do not see each other are counted.
+func TestHybridResult(t *testing.T) {
+	t.Parallel()
+	both := []string{"MPI", "OpenSHMEM"}
+	trial := goodNodeTrial()
+	for i, s := range trial.seen {
+		if s != nil {
+			s.MPI, s.Models = time.Second+time.Duration(i+1)*us, both
+		}
+	}
+	r := Result{Hybrid: true}
+	r.addNodes(trial)
+	r.fillSpreads()
+	if want := (sample.Spread{Min: 0.001, P50: 0.002, Max: 0.005}); r.MPI == nil || *r.MPI != want || r.Missed+r.False+r.Unseen != 0 {
+		t.Errorf("%+v, mpi %v, want %v", r, r.MPI, want)
+	}
+	trial.seen[0].MPI, trial.seen[1].Models, trial.seen[4].Differs = 0, both[:1], true
+	r = Result{Hybrid: true}
+	r.addNodes(trial)
+	if r.Missed != 1 || r.Unseen != 2 {
+		t.Errorf("%d missed, %d unseen, want 1 and 2", r.Missed, r.Unseen)
+	}
+	if err := (&Report{Cases: []*Result{&r}}).Failures(); err == nil || !strings.Contains(err.Error(), "2 PEs whose models do not see each other") {
+		t.Errorf("failures: %v", err)
+	}
+}

@@ -64,10 +64,10 @@ type pe struct {
 
 // Main runs the program and returns its exit status. args are the case and the size.
 //
-//   - Several nodes: args are nodesWord, the limit of survivors, and the victims.
+//   - Several nodes: args are nodesWord or hybridWord, the limit of survivors, and the victims.
 func Main(args []string, stdout, stderr io.Writer) int {
 	run := runPE
-	if len(args) > 0 && args[0] == nodesWord {
+	if len(args) > 0 && (args[0] == nodesWord || args[0] == hybridWord) {
 		run = runNodePE
 	}
 	status, err := run(args, stdout)

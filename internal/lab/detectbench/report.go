@@ -52,6 +52,10 @@ type Result struct {
 	Called   *sample.Spread `json:"called_ms"`   // run of the callback, all survivors
 	Said     *sample.Spread `json:"said_ms"`     // message of oshrun
 
+	Hybrid bool           `json:"hybrid,omitempty"`        // PEs use mpi beside shmem
+	MPI    *sample.Spread `json:"mpi_ms,omitempty"`        // end of the receive from the victim, all survivors
+	Unseen int            `json:"models_unseen,omitempty"` // survivors that did not see both models' declarations, or one model's view of the death in the other
+
 	Injected *sample.Spread `json:"inject_ms,omitempty"` // between nodes: end of the injection, of which there are several steps
 
 	False   int    `json:"false_reports"`           // reports of PEs that had not failed
@@ -66,6 +70,7 @@ type Result struct {
 	stored       []float64
 	returned     []float64
 	said         []float64
+	mpi          []float64
 	injected     []float64
 }
 
@@ -160,14 +165,18 @@ func (r *Result) fillSpreads() {
 	r.First, r.Last = sample.SpreadOf(r.first), sample.SpreadOf(r.last)
 	r.Kernel, r.Stored = sample.SpreadOf(r.kernel), sample.SpreadOf(r.stored)
 	r.Returned, r.Called, r.Said = sample.SpreadOf(r.returned), sample.SpreadOf(r.told), sample.SpreadOf(r.said)
-	r.Injected = sample.SpreadOf(r.injected)
+	r.Injected, r.MPI = sample.SpreadOf(r.injected), sample.SpreadOf(r.mpi)
 }
 
 // Failures returns an error that lists the cases with false or missed reports, or nil if there are none.
 func (r *Report) Failures() error {
 	var all []string
 	for _, c := range r.Cases {
-		if !c.Simulated && (c.False > 0 || c.Missed > 0) {
+		switch {
+		case c.Simulated:
+		case c.Unseen > 0:
+			all = append(all, fmt.Sprintf("%s, %s: %d false reports, %d missed, %d PEs whose models do not see each other", c.Case, c.seriesName(), c.False, c.Missed, c.Unseen))
+		case c.False > 0 || c.Missed > 0:
 			all = append(all, fmt.Sprintf("%s, %s: %d false reports, %d missed", c.Case, c.seriesName(), c.False, c.Missed))
 		}
 	}

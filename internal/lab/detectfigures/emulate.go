@@ -9,20 +9,23 @@ import (
 	"github.com/goshmem/goshmem/sim/detect"
 )
 
-// trial is one failure in a real job. Times are in milliseconds; 0: no survivor knew.
+// trial is one failure in a real job.
 type trial struct {
-	first, last   float64
-	tier          string
-	falseReports  int
-	missed        int
-	notHere       string
-	hasTimes, ran bool
+	views        []view // as many as the experiment has rows; none: no survivor knew
+	tier         string
+	falseReports int
+	missed       int
+	unseen       int
+	notHere      string // why no job ran
 }
+
+// view is when the first and the last survivor learned of a failure in one way, in milliseconds.
+type view struct{ first, last float64 }
 
 // emulate lets something fail in one real job.
 func (o *Options) emulate(ctx context.Context, e *experiment, seed uint64) (*trial, error) {
 	n := detectbench.NodeOptions{
-		Cases: []string{e.fails}, Samples: 1, Nodes: e.nodes, PEs: e.nodes * e.pes, Seed: seed,
+		Cases: []string{e.fails}, Samples: 1, Nodes: e.nodes, PEs: e.nodes * e.pes, Seed: seed, Hybrid: e.detector == hybrid,
 		// Without a network of its own, a node's death is told by the end of connections, not by silence.
 		Apart:    e.fails != processDeath,
 		Watchdog: detectbench.Best, Tiers: o.Tiers, Program: o.Program,
@@ -35,18 +38,24 @@ func (o *Options) emulate(ctx context.Context, e *experiment, seed uint64) (*tri
 		return nil, err
 	}
 	c := r.Cases[0]
-	t := &trial{tier: c.Tier, falseReports: c.False, missed: c.Missed, notHere: c.NotHere, ran: c.Samples > 0}
-	if c.First != nil && c.Last != nil {
-		t.first, t.last, t.hasTimes = c.First.P50, c.Last.P50, true
+	t := &trial{tier: c.Tier, falseReports: c.False, missed: c.Missed, unseen: c.Unseen, notHere: c.NotHere}
+	spreads := []*sample.Spread{c.Returned} // of one failure: from the first to the last survivor
+	if n.Hybrid {
+		spreads = append(spreads, c.Called, c.MPI)
+	}
+	for _, s := range spreads {
+		if s != nil {
+			t.views = append(t.views, view{s.Min, s.Max})
+		}
 	}
 	return t, nil
 }
 
 // trials are those of one experiment.
 type trials struct {
-	first, last []float64
-	row         Row
-	failure     string // the first error of a job
+	views   [][]view // of each trial
+	row     Row
+	failure string // the first error of a job
 }
 
 // add adds a trial, or the error of a job that ended in an unexpected way.
@@ -58,26 +67,33 @@ func (a *trials) add(t *trial, err error) {
 		}
 		return
 	}
-	if t.ran {
-		a.row.Samples++
-	}
 	a.row.Tier = t.tier
-	a.row.False += t.falseReports
-	a.row.Missed += t.missed
 	if t.notHere != "" {
 		a.row.NotHere = t.notHere
+		return
 	}
-	if t.hasTimes {
-		a.first, a.last = append(a.first, t.first), append(a.last, t.last)
-	}
+	a.row.Samples++
+	a.row.False += t.falseReports
+	a.row.Missed += t.missed
+	a.row.Unseen += t.unseen
+	a.views = append(a.views, t.views)
 }
 
-// fill fills the row of the experiment.
-func (a *trials) fill(row *Row) {
-	row.Samples, row.Tier, row.False, row.Missed, row.Failed, row.NotHere = a.row.Samples, a.row.Tier, a.row.False, a.row.Missed, a.row.Failed, a.row.NotHere
-	row.First, row.Last = sample.SpreadOf(a.first), sample.SpreadOf(a.last)
-	if row.NotHere == "" && a.failure != "" {
-		row.NotHere = a.failure
+// fill fills the rows of the experiment.
+func (a *trials) fill(rows []*Row) {
+	for i, row := range rows {
+		row.Samples, row.Tier, row.False, row.Missed, row.Failed, row.Unseen = a.row.Samples, a.row.Tier, a.row.False, a.row.Missed, a.row.Failed, a.row.Unseen
+		row.NotHere = a.row.NotHere
+		if a.failure != "" {
+			row.NotHere = a.failure
+		}
+		var first, last []float64
+		for _, v := range a.views {
+			if len(v) == len(rows) {
+				first, last = append(first, v[i].first), append(last, v[i].last)
+			}
+		}
+		row.First, row.Last = sample.SpreadOf(first), sample.SpreadOf(last)
 	}
 }
 

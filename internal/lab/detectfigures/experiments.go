@@ -19,9 +19,19 @@ type experiment struct {
 	period   time.Duration
 }
 
-// row returns the row of an experiment, without samples.
-func (e *experiment) row() *Row {
-	r := &Row{How: e.how, Detector: e.detector, Case: e.fails, Nodes: e.nodes, PEs: e.nodes * e.pes}
+// rows returns the rows of an experiment, without samples: one, or one for each way in which a hybrid PE learns of a death.
+func (e *experiment) rows() (all []*Row) {
+	if e.detector != hybrid {
+		return []*Row{e.row(e.detector)}
+	}
+	for _, name := range hybridViews {
+		all = append(all, e.row(name))
+	}
+	return all
+}
+
+func (e *experiment) row(detector string) *Row {
+	r := &Row{How: e.how, Detector: detector, Case: e.fails, Nodes: e.nodes, PEs: e.nodes * e.pes}
 	if e.fails != processDeath { // heartbeats have no part in it
 		r.Period = measure.Milliseconds(e.period)
 	}
@@ -58,6 +68,7 @@ var specs = []spec{
 	{name: "13", title: "A node's death over the heartbeat period, beside ULFM", paper: published13, experiments: figure13, picture: overPeriod},
 	{name: "14", title: "A node's death over the number of nodes", paper: published14, experiments: figure14, picture: overNodes},
 	{name: "15", title: "Several nodes die at once", paper: published15, experiments: figure15, picture: overDead},
+	{name: "16", title: "Two models in one program learn of a death", paper: published16, experiments: figure16, picture: overModels},
 }
 
 // Names returns the numbers of all figures.
@@ -184,6 +195,15 @@ func figure15(o *Options) (all []experiment) {
 		}
 	}
 	return all
+}
+
+// figure16 lets PEs and nodes of hybrid programs die, of which each node has two PEs: one initializes shmem first, the
+// other one mpi.
+func figure16(o *Options) (all []experiment) {
+	for _, n := range o.Nodes {
+		all = append(all, experiment{Emulated, hybrid, processDeath, n, 2, 0})
+	}
+	return append(all, experiment{Emulated, hybrid, "node", slices.Max(o.Nodes), 2, longest(o.Periods)})
 }
 
 // Title is the number of a figure, and what it shows.

@@ -117,17 +117,17 @@ func (o *Options) make(ctx context.Context, run runners) (*Report, error) {
 		Head:    measure.Head{Program: programName, Version: reportVersion, Seed: o.Seed},
 		Samples: o.Samples, SimSamples: o.SimSamples, Machine: measure.MachineBefore(),
 	}
-	rows := map[experiment]*Row{}
+	rows := map[experiment][]*Row{}
 	var order []experiment
 	for _, s := range o.specs() {
 		f := &Figure{Name: s.name, Title: s.title, Paper: s.paper, spec: s}
 		r.Figures = append(r.Figures, f)
 		for _, e := range s.experiments(o) {
 			if rows[e] == nil {
-				rows[e] = e.row()
+				rows[e] = e.rows()
 				order = append(order, e)
 			}
-			f.Rows = append(f.Rows, rows[e])
+			f.Rows = append(f.Rows, rows[e]...)
 		}
 	}
 	if err := o.runAll(ctx, run, order, rows); err != nil {
@@ -144,14 +144,14 @@ func (o *Options) make(ctx context.Context, run runners) (*Report, error) {
 }
 
 // runAll does all experiments and fills their rows.
-func (o *Options) runAll(ctx context.Context, run runners, order []experiment, rows map[experiment]*Row) error {
+func (o *Options) runAll(ctx context.Context, run runners, order []experiment, rows map[experiment][]*Row) error {
 	var real []experiment
 	for _, e := range order {
 		if e.how == Emulated {
 			real = append(real, e)
 			continue
 		}
-		if err := run.simulate(&e, rows[e]); err != nil {
+		if err := run.simulate(&e, rows[e][0]); err != nil {
 			return fmt.Errorf("simulate %s among %d nodes: %w", e.fails, e.nodes, err)
 		}
 		if cause := context.Cause(ctx); cause != nil {

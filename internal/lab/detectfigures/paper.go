@@ -74,4 +74,5 @@ var (
 		{Detector: rdaemon, Case: "contiguous:K", Nodes: paperNodes, Period: 500, Says: "K timeouts: grows with K", Section: "5.6"},
 		{Detector: rdaemon, Case: "random:K", Nodes: paperNodes, Period: 500, Says: "little more than one node", Section: "5.6"},
 	}
+	published16 = []Published{{Detector: "MPI and OpenSHMEM", Case: "hybrid", Says: "one event of PMIx for both models", Section: "6"}}
 )

@@ -108,8 +108,8 @@ func overPeriod(f *Figure) *plot.Figure {
 	return f.over(f.newPicture("heartbeat period, ms"), func(r *Row) float64 { return r.Period })
 }
 
-// overDead draws contiguous and random deaths as series of their own.
-func overDead(f *Figure) *plot.Figure {
+// byCase returns the figure with a series for each case.
+func (f *Figure) byCase() *Figure {
 	all := *f
 	all.Rows = nil
 	for _, r := range f.Rows {
@@ -118,7 +118,15 @@ func overDead(f *Figure) *plot.Figure {
 		row.Detector += ", " + kind
 		all.Rows = append(all.Rows, &row)
 	}
-	return all.over(all.newPicture("nodes that die at once"), func(r *Row) float64 {
+	return &all
+}
+
+// overModels draws the models of hybrid programs, deaths of PEs apart from those of nodes.
+func overModels(f *Figure) *plot.Figure { return overNodes(f.byCase()) }
+
+// overDead draws contiguous and random deaths as series of their own.
+func overDead(f *Figure) *plot.Figure {
+	return f.byCase().over(f.newPicture("nodes that die at once"), func(r *Row) float64 {
 		_, number, _ := strings.Cut(r.Case, ":")
 		k, _ := strconv.Atoi(number)
 		return float64(k)

@@ -56,6 +56,7 @@ type Row struct {
 	Last     *sample.Spread `json:"last_ms"`  // until the last survivor knew of all
 	False    int            `json:"false_reports"`
 	Missed   int            `json:"missed"`
+	Unseen   int            `json:"models_unseen,omitempty"` // PEs of hybrid programs whose models did not see each other
 	Failed   int            `json:"failed_jobs,omitempty"`   // jobs that ended in an unexpected way, without a sample
 	NotHere  string         `json:"not_available,omitempty"` // why there are no samples
 }
@@ -66,7 +67,11 @@ const (
 	literal = "literal"             // the paper's algorithm as printed; a member is a node
 	perPE   = "literal, PE members" // the same; a member is a PE, as in ULFM
 	swim    = "swim"
+	hybrid  = "hybrid" // of experiments; rows have hybridViews
 )
+
+// hybridViews are the ways in which a PE of a hybrid program learns of a death.
+var hybridViews = []string{"shmem, call", "shmem, callback", "mpi, call"}
 
 // Fit is the curve a log2 N + b through the medians of last_ms.
 type Fit struct {
@@ -130,9 +135,9 @@ func (r *Report) Failures() error {
 	var all []string
 	for _, f := range r.Figures {
 		for _, row := range f.Rows {
-			if row.How == Emulated && row.False+row.Missed+row.Failed > 0 {
-				all = append(all, fmt.Sprintf("figure %s, %s, %d nodes, %g ms: %d false reports, %d missed, %d jobs failed",
-					f.Name, row.Case, row.Nodes, row.Period, row.False, row.Missed, row.Failed))
+			if row.How == Emulated && row.False+row.Missed+row.Failed+row.Unseen > 0 {
+				all = append(all, fmt.Sprintf("figure %s, %s, %d nodes, %g ms: %d false reports, %d missed, %d jobs failed, %d PEs with models that do not see each other",
+					f.Name, row.Case, row.Nodes, row.Period, row.False, row.Missed, row.Failed, row.Unseen))
 			}
 		}
 	}

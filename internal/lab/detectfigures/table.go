@@ -31,6 +31,9 @@ func (f *Figure) Notes() (lines []string) {
 	for i := range f.Fits {
 		lines = append(lines, f.Fits[i].String())
 	}
+	if f.Name == "16" {
+		lines = append(lines, f.sayModels())
+	}
 	for _, r := range f.Rows {
 		switch {
 		case r.Failed > 0:
@@ -64,4 +67,15 @@ func digits(ms float64) string {
 		return fmt.Sprintf("%.0f", ms)
 	}
 	return fmt.Sprintf("%.3g", ms)
+}
+
+// sayModels says whether the models of hybrid programs have seen each other.
+func (f *Figure) sayModels() string {
+	jobs, unseen := 0, 0
+	for _, r := range f.Rows {
+		if r.Detector == hybridViews[0] {
+			jobs, unseen = jobs+r.Samples, unseen+r.Unseen
+		}
+	}
+	return fmt.Sprintf("declarations: %d of the survivors of %d jobs have a model that did not see the other one's declaration, or not the same deaths", unseen, jobs)
 }
