@@ -69,6 +69,7 @@ func newDetectFigures() *cobra.Command {
 	fs.IntSliceVar(&o.Nodes, "nodes", o.Nodes, "`numbers` of emulated nodes; figures of one number take the largest")
 	fs.IntSliceVar(&o.SimNodes, "sim-nodes", o.SimNodes, "`numbers` of simulated nodes")
 	fs.DurationSliceVar(&o.Periods, "periods", o.Periods, "`periods` of the heartbeats; figures of one period take the longest")
+	fs.DurationSliceVar(&o.Accuracy, "accuracy", o.Accuracy, "`periods` of the heartbeats in Figure 8")
 	fs.IntVar(&o.Samples, "samples", o.Samples, "failures of each emulated row")
 	fs.IntVar(&o.SimSamples, "sim-samples", o.SimSamples, "samples of each simulated row")
 	fs.StringSliceVar(&o.SWIM, "swim", nil, "`files` with the output of swimbench --json")
@@ -79,7 +80,7 @@ func newDetectFigures() *cobra.Command {
 	_ = cmd.MarkFlagDirname("out")
 	_ = cmd.MarkFlagFilename("swim", "json")
 	_ = cmd.MarkFlagFilename("doc", "md")
-	completeNothing(cmd, "nodes", "sim-nodes", "periods")
+	completeNothing(cmd, "nodes", "sim-nodes", "periods", "accuracy")
 	return cmd
 }
 

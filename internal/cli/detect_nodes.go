@@ -25,7 +25,7 @@ node. All emulated nodes share one clock, so their times can be compared: the re
 says "one clock: emulated". What dies is drawn anew for each failure. Cases:
 
 %s
-Without --cases, all that take no number. daemon and agent are noticed by what runs
+Without --cases, all that take no number but none. daemon and agent are noticed by what runs
 on the node or by the end of a connection; node with netns, and cut, only by silence.
 --heartbeat-period, --heartbeat-tier, --watchdog and --lease are passed on to the jobs
 if they are given. Several periods or tiers are compared with each other.
@@ -37,6 +37,9 @@ With --baseline literal there are rows of the published algorithm, in virtual ti
 each PE is a member of its ring, with a timeout of two periods, one for each dead
 member in a row. prrte is the same as PRRTE 2.0 had it. Their tier ends in
 "simulated"; they have no network and no processors, so they are lower bounds.
+
+none runs a job for two seconds, in which any report is false. With --traffic, PEs put
+data to each other in all cases.
 
 With --hybrid, survivors wait in a call of package mpi, too. mpi is when it returns.
 Both models of each PE have to see each other's declaration, and the same deaths.
@@ -54,11 +57,12 @@ type detectNodeFlags struct {
 	lease   string
 
 	hybrid    bool
+	traffic   bool
 	baselines []string
 }
 
 // detectNodeOnly are the flags that need --emulate.
-var detectNodeOnly = []string{"heartbeat-period", "heartbeat-tier", "lease", "hybrid", "baseline"}
+var detectNodeOnly = []string{"heartbeat-period", "heartbeat-tier", "lease", "hybrid", "traffic", "baseline"}
 
 func (f *detectNodeFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
@@ -67,6 +71,7 @@ func (f *detectNodeFlags) register(cmd *cobra.Command) {
 	fs.StringSliceVar(&f.tiers, "heartbeat-tier", nil, "who answers heartbeats: "+strings.Join(detectbench.HeartbeatTierNames, ", ")+" (default: that of the job)")
 	fs.StringVar(&f.lease, "lease", "", "how long a node may be out of reach before it is lost: seconds, or 30s, 1m (default: that of the job)")
 	fs.BoolVar(&f.hybrid, "hybrid", false, "PEs use package mpi, too, and wait for a message of what dies")
+	fs.BoolVar(&f.traffic, "traffic", false, "PEs put 64 KiB to each other all the time")
 	fs.StringSliceVar(&f.baselines, "baseline", nil, "simulated `detectors` beside the jobs: "+strings.Join(detectbench.BaselineNames, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("baseline", completeList(detectbench.BaselineNames)) // the command has both flags
 	_ = cmd.RegisterFlagCompletionFunc("heartbeat-tier", completeList(detectbench.HeartbeatTierNames))
@@ -98,7 +103,7 @@ func (f *detectNodeFlags) options(cmd *cobra.Command, o detectbench.Options) (n 
 	}
 	n = detectbench.NodeOptions{
 		Cases: o.Cases, Samples: o.Samples, PEs: o.PEs, HeartbeatTiers: f.tiers, Watchdog: o.Watchdog, Seed: o.Seed, Tiers: o.Tiers, Program: o.Program,
-		Hybrid: f.hybrid, Baselines: f.baselines,
+		Hybrid: f.hybrid, Traffic: f.traffic, Baselines: f.baselines,
 	}
 	where := nodeFlags{emulate: f.emulate}
 	a, err := where.emulation(func(nodes int) int { return nodes })

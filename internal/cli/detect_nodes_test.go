@@ -72,6 +72,17 @@ func TestDetectBenchHybrid(t *testing.T) {
 	}
 }
 
+// PEs that put data to each other all the time are not reported, and those that die are.
+func TestDetectBenchTraffic(t *testing.T) {
+	t.Parallel()
+	r := experimentJSON[detectbench.Report](t, 0, strings.Fields("detect-bench --emulate 2 --samples 1 --cases none,pe --heartbeat-period 50ms --traffic --json")...)
+	for _, c := range r.Cases {
+		if c.Samples != 1 || c.Missed+c.False > 0 || (c.Case == "none") != (c.Last == nil) {
+			t.Errorf("%+v", c)
+		}
+	}
+}
+
 // On nodes with networks, the loss of a node that only is silent is known, too: after the lease, unless something else finds
 // it before.
 func TestDetectBenchCut(t *testing.T) {
@@ -176,6 +187,7 @@ func TestDetectNodesRefuses(t *testing.T) {
 		"--heartbeat-period 1s":                   "--heartbeat-period: [1s], want --emulate N with it",
 		"--heartbeat-tier user":                   "--heartbeat-tier: [user], want --emulate N with it",
 		"--lease 3":                               "--lease: 3, want --emulate N with it",
+		"--traffic":                               "--traffic: true, want --emulate N with it",
 		"--hybrid":                                "--hybrid: true, want --emulate N with it",
 		"--baseline literal":                      "--baseline: [literal], want --emulate N with it",
 		"--emulate 4 --baseline swim":             "--baseline: \"swim\", want literal or prrte",
@@ -194,7 +206,7 @@ func TestDetectNodesComplete(t *testing.T) {
 	for _, c := range []struct{ args, want []string }{
 		{[]string{"detect-bench", "--heartbeat-tier", ""}, detectbench.HeartbeatTierNames},
 		{[]string{"detect-bench", "--heartbeat-tier", "user,k"}, []string{"user,kernel"}},
-		{[]string{"detect-bench", "--emulate", "4", "--cases", "pe,"}, []string{"pe,daemon", "pe,agent", "pe,node", "pe,cut", "pe,contiguous:", "pe,random:"}},
+		{[]string{"detect-bench", "--emulate", "4", "--cases", "pe,"}, []string{"pe,daemon", "pe,agent", "pe,node", "pe,cut", "pe,none", "pe,contiguous:", "pe,random:"}},
 		{[]string{"detect-bench", "--cases", "s"}, []string{"small", "segv", "stop"}},
 		{[]string{"detect-bench", "--emulate", ""}, []string{"4", "4:netns"}},
 		{[]string{"detect-bench", "--lease", ""}, nil},

@@ -63,6 +63,8 @@ func (b *nodeBench) simulate(name string, c *NodeCase, period time.Duration) (*R
 	case c.part == agentProcess:
 		res.NotHere = "the paper has no agents"
 		return res, nil
+	case c.part == nothing:
+		o.Fail, o.Duration = "none", uneventful
 	case c.part == onePE:
 		o.Fail, o.Death = "random:1", "pe"
 	case c.takes:

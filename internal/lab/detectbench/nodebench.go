@@ -30,6 +30,7 @@ type NodeOptions struct {
 	Lease            time.Duration // 0: not passed on
 
 	Hybrid    bool     // PEs use mpi beside shmem
+	Traffic   bool     // PEs put data to each other all the time
 	Baselines []string // simulated beside the jobs: some of BaselineNames
 
 	Seed     uint64
@@ -95,7 +96,9 @@ func (o *NodeOptions) cases() ([]NodeCase, error) {
 	if len(o.Cases) > 0 {
 		return findNodeCases(o.Cases, o.Nodes)
 	}
-	return slices.DeleteFunc(slices.Clone(NodeCases), func(c NodeCase) bool { return c.takes || c.part == onlyLink && !o.Apart }), nil
+	return slices.DeleteFunc(slices.Clone(NodeCases), func(c NodeCase) bool {
+		return c.takes || c.part == nothing || c.part == onlyLink && !o.Apart
+	}), nil
 }
 
 // setting is a setting of the heartbeats. Zeros are not passed on.

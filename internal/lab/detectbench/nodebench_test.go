@@ -53,6 +53,24 @@ func TestDefaultCases(t *testing.T) {
 	}
 }
 
+// TestNoVictims: in the case none nobody fails, and whatever survivors report is false.
+func TestNoVictims(t *testing.T) {
+	t.Parallel()
+	c, err := findNodeCase("none", 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := c.choose(rand.New(rand.NewPCG(1, 0)), 3, 4)
+	if back, err := parseVictims(v.String()); err != nil || len(v.pes([]int{0, 1, 2})) > 0 || back.String() != v.String() {
+		t.Errorf("victims %v, %v, %v", v, back, err)
+	}
+	r := Result{}
+	r.addNodes(&nodeTrial{nodes: []int{0, 1, 2}, seen: []*nodeSeen{{}, {Page: []int{1}}, nil}, accused: 1})
+	if r.fillSpreads(); r.False != 2 || r.Missed != 1 || r.Last != nil {
+		t.Errorf("%+v, want a false page, a false message and a PE without a report", r)
+	}
+}
+
 // nodeMachine plays jobs.
 type nodeMachine struct {
 	lacks string // a tier

@@ -28,6 +28,7 @@ const (
 	agentProcess
 	allProcesses // and the interface, if the node has one of its own
 	onlyLink     // the interface; no process dies by it
+	nothing      // the job runs for a while
 )
 
 // NodeCases lists all cases. Those that take a number have "K" in its place.
@@ -37,6 +38,7 @@ var NodeCases = []NodeCase{
 	{Name: "agent", About: "SIGKILL to the agent of a node", part: agentProcess, count: 1},
 	{Name: "node", About: "all processes of a node at once; with netns, its interface goes down first", part: allProcesses, count: 1},
 	{Name: "cut", About: "the interface of a node goes down; with netns only", part: onlyLink, count: 1},
+	{Name: "none", About: "nothing; any report is false. Only if it is asked for", part: nothing},
 	{Name: "contiguous:K", About: "as node, of K neighbors at once", part: allProcesses, runs: true, takes: true},
 	{Name: "random:K", About: "as node, of any K nodes at once", part: allProcesses, takes: true},
 }
@@ -118,6 +120,8 @@ type victims struct {
 // choose draws the victims of a trial.
 func (c *NodeCase) choose(rng *rand.Rand, nodes, pes int) victims {
 	switch {
+	case c.part == nothing:
+		return victims{pe: -1}
 	case c.part == onePE:
 		return victims{pe: rng.IntN(pes)}
 	case c.runs:
@@ -133,8 +137,14 @@ func (c *NodeCase) choose(rng *rand.Rand, nodes, pes int) victims {
 	return victims{pe: -1, nodes: all}
 }
 
-// String returns the victims as the program of the PEs takes them: "pe:3" or "nodes:1,4".
+// noVictims is the text of victims of which there are none.
+const noVictims = "none"
+
+// String returns the victims as the program of the PEs takes them: "pe:3", "nodes:1,4" or "none".
 func (v victims) String() string {
+	if v.pe < 0 && len(v.nodes) == 0 {
+		return noVictims
+	}
 	if v.pe >= 0 {
 		return fmt.Sprintf("pe:%d", v.pe)
 	}
@@ -147,6 +157,9 @@ func (v victims) String() string {
 
 // parseVictims reads what String returns.
 func parseVictims(text string) (v victims, err error) {
+	if text == noVictims {
+		return victims{pe: -1}, nil
+	}
 	what, list, _ := strings.Cut(text, ":")
 	var numbers []int
 	for word := range strings.SplitSeq(list, ",") {

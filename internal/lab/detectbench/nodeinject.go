@@ -44,7 +44,11 @@ func (b *nodeBench) runTrial(parent context.Context, c NodeCase, s setting) (t *
 	ctx, cancel := context.WithTimeout(parent, 2*learnTimeout+b.limit())
 	defer cancel()
 	v := c.choose(b.rng, b.Nodes, b.PEs)
-	j, err := b.start(ctx, s, v)
+	limit := b.limit()
+	if c.part == nothing {
+		limit = uneventful
+	}
+	j, err := b.start(ctx, s, v, limit)
 	if err != nil {
 		return nil, err
 	}
@@ -86,11 +90,14 @@ func (b *nodeBench) runTrial(parent context.Context, c NodeCase, s setting) (t *
 	return t, nil
 }
 
+// uneventful is how long a job runs in which nothing fails.
+const uneventful = 2 * time.Second
+
 // lossOf returns how oshrun's message of the loss of a node begins.
 func lossOf(node int) string { return fmt.Sprintf("node node%d is lost ", node) }
 
 // start starts the job.
-func (b *nodeBench) start(ctx context.Context, s setting, v victims) (*nodeScene, error) {
+func (b *nodeBench) start(ctx context.Context, s setting, v victims, limit time.Duration) (*nodeScene, error) {
 	// With --launch-flat the victims have not started daemons of others, and are killed without regard to these.
 	args := []string{"-n", strconv.Itoa(b.PEs), "--emulate", b.emulate(), "--launch-flat", "--recover", "--heap-size", strconv.Itoa(16 << 20)}
 	if s.tier != "" {
@@ -105,11 +112,14 @@ func (b *nodeBench) start(ctx context.Context, s setting, v victims) (*nodeScene
 	if b.Lease > 0 {
 		args = append(args, "--lease", b.Lease.String())
 	}
-	word := nodesWord
+	word, more := nodesWord, []string(nil)
+	if b.Traffic {
+		more = []string{trafficWord}
+	}
 	if b.Hybrid {
 		word = hybridWord
 	}
-	r, err := rerun.New(ctx, append(args, b.Program, word, b.limit().String(), v.String())...)
+	r, err := rerun.New(ctx, append(append(args, b.Program, word, limit.String(), v.String()), more...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +145,7 @@ func (j *nodeScene) awaitReady(t *nodeTrial, v victims) error {
 	for _, l := range j.ready {
 		t.nodes = append(t.nodes, l.Node)
 	}
-	if t.dead = v.pes(t.nodes); len(t.dead) == 0 {
+	if t.dead = v.pes(t.nodes); len(t.dead) == 0 && v.String() != noVictims {
 		return fmt.Errorf("no PE is on the nodes %v", v.nodes)
 	}
 	for _, pe := range t.dead {
@@ -175,6 +185,11 @@ func portOf(node int) string { return fmt.Sprintf("port%d", node) }
 
 // inject makes the failure.
 func (b *nodeBench) inject(j *nodeScene, c *NodeCase, t *nodeTrial, v victims) error {
+	if c.part == nothing {
+		t.injected = xunix.Monotonic()
+		t.acted = t.injected
+		return nil
+	}
 	holder, err := j.findTargets(c, v)
 	if err != nil {
 		return err

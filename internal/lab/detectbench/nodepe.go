@@ -67,8 +67,8 @@ type nodePE struct {
 
 // runNodePE runs this PE's part of a measurement between nodes.
 func runNodePE(args []string, stdout io.Writer) (status int, err error) {
-	if len(args) != 3 {
-		return exitError, wrongArguments(args, "3: "+nodesWord+", a limit and the victims")
+	if len(args) != 3 && (len(args) != 4 || args[3] != trafficWord) {
+		return exitError, wrongArguments(args, "3 or 4: "+nodesWord+", a limit, the victims and perhaps "+trafficWord)
 	}
 	limit, err := time.ParseDuration(args[1])
 	v, err2 := parseVictims(args[2])
@@ -99,11 +99,18 @@ func runNodePE(args []string, stdout io.Writer) (status int, err error) {
 	if err := p.print(nil); err != nil {
 		return exitError, err
 	}
+	stop := func() {}
+	if len(args) == 4 {
+		if stop, err = p.startTraffic(); err != nil {
+			return exitError, err
+		}
+	}
 	if slices.Contains(p.dead, w.MyPE()) {
 		<-time.After(2 * limit)
 		return exitError, fmt.Errorf("this PE was to fail and still runs after %v", 2*limit)
 	}
 	s := p.learn()
+	stop()
 	w.AckFailed()
 	if err := p.print(s); err != nil {
 		return exitError, err
@@ -158,6 +165,10 @@ func (p *nodePE) learn() *nodeSeen {
 	if p.hybrid != nil {
 		go p.hybrid.receive(ctx, p)
 		defer p.hybrid.finish(p, s)
+	}
+	if len(p.dead) == 0 {
+		p.idle(ctx, s)
+		return s
 	}
 	p.awaitReturns(ctx, s)
 	if s.Failed == nil {

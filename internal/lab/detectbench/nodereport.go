@@ -29,6 +29,12 @@ func (r *Result) addNodes(t *nodeTrial) {
 			r.Missed++
 			continue
 		}
+		if len(t.dead) == 0 {
+			if len(s.Failed)+len(s.Told)+len(s.Page) > 0 {
+				r.False++
+			}
+			continue
+		}
 		knows := containsAll(s.Failed, t.dead) && containsAll(s.Told, t.dead) && (!r.Hybrid || s.MPI > 0)
 		if r.Hybrid && (s.Differs || !slices.Equal(s.Models, modelNames)) {
 			r.Unseen++

@@ -2,6 +2,7 @@ package detectfigures
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/lab/detectbench"
@@ -25,15 +26,18 @@ type view struct{ first, last float64 }
 // emulate lets something fail in one real job.
 func (o *Options) emulate(ctx context.Context, e *experiment, seed uint64) (*trial, error) {
 	n := detectbench.NodeOptions{
-		Cases: []string{e.fails}, Samples: 1, Nodes: e.nodes, PEs: e.nodes * e.pes, Seed: seed, Hybrid: e.detector == hybrid,
+		Cases: []string{e.fails}, Samples: 1, Nodes: e.nodes, PEs: e.nodes * e.pes, Seed: seed, Hybrid: e.detector == hybrid, Traffic: e.traffic,
 		// Without a network of its own, a node's death is told by the end of connections, not by silence.
-		Apart:    e.fails != processDeath,
+		Apart:    e.fails != processDeath && e.fails != noDeath,
 		Watchdog: detectbench.Best, Tiers: o.Tiers, Program: o.Program,
 	}
 	if e.period > 0 {
 		n.HeartbeatPeriods = []time.Duration{e.period}
 	}
 	r, err := detectbench.MeasureNodes(ctx, n)
+	if err != nil && e.fails == noDeath && strings.Contains(err.Error(), lossMessage) {
+		return &trial{falseReports: 1}, nil // the job has ended by it
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +54,9 @@ func (o *Options) emulate(ctx context.Context, e *experiment, seed uint64) (*tri
 	}
 	return t, nil
 }
+
+// lossMessage is in oshrun's message of a node's loss.
+const lossMessage = " is lost "
 
 // trials are those of one experiment.
 type trials struct {
@@ -110,7 +117,13 @@ func (o *Options) simulate(e *experiment, row *Row) error {
 	case "node":
 		s.Fail = "random:1"
 	}
-	s.Literal = e.detector != ours
+	if e.fails == noDeath {
+		s.Fail, s.Duration, s.Loss, s.Samples = noDeath, observed, e.loss, min(lossy, o.SimSamples)
+	}
+	s.Literal = e.detector == literal || e.detector == perPE
+	if e.detector == oursUser {
+		s.Tier = "user"
+	}
 	if e.detector == perPE {
 		s.PEs = e.pes
 	}

@@ -17,6 +17,8 @@ type experiment struct {
 	nodes    int
 	pes      int // of each node
 	period   time.Duration
+	loss     float64 // percent of pings and answers
+	traffic  bool    // PEs put data to each other all the time
 }
 
 // rows returns the rows of an experiment, without samples: one, or one for each way in which a hybrid PE learns of a death.
@@ -31,7 +33,7 @@ func (e *experiment) rows() (all []*Row) {
 }
 
 func (e *experiment) row(detector string) *Row {
-	r := &Row{How: e.how, Detector: detector, Case: e.fails, Nodes: e.nodes, PEs: e.nodes * e.pes}
+	r := &Row{How: e.how, Detector: detector, Case: e.fails, Nodes: e.nodes, PEs: e.nodes * e.pes, Loss: e.loss}
 	if e.fails != processDeath { // heartbeats have no part in it
 		r.Period = measure.Milliseconds(e.period)
 	}
@@ -49,10 +51,19 @@ type spec struct {
 	swim        func(o *Options, row *Row) bool // which rows of SWIM belong to the figure; nil: none
 	fits        bool                            // whether curves are fitted
 	picture     func(f *Figure) *plot.Figure
+	table       func(f *Figure) [][]string // nil: that of latencies
 }
 
 // specs are all figures, in the paper's order.
 var specs = []spec{
+	{
+		name: "8", title: "Accuracy over the heartbeat period, under traffic",
+		paper: published8, experiments: figure8, picture: falseOverPeriod, table: accuracyTable,
+	},
+	{
+		name: "8-loss", title: "Accuracy with messages that are lost",
+		experiments: figure8Loss, picture: falseOverLoss, table: accuracyTable,
+	},
 	{
 		name: "9", title: "Detection latency over the number of processes",
 		paper: published9, experiments: figure9, picture: overPEs,
@@ -90,16 +101,16 @@ const crowd = 4
 func figure9(o *Options) (all []experiment) {
 	p := longest(o.Periods)
 	for _, n := range o.Nodes {
-		all = append(all, experiment{Emulated, ours, "node", n, crowd, p})
+		all = append(all, experiment{how: Emulated, detector: ours, fails: "node", nodes: n, pes: crowd, period: p})
 	}
 	for _, n := range o.SimNodes {
 		if n*paperPerNode <= mostMembers {
-			all = append(all, experiment{Simulated, ours, "node", n, paperPerNode, p})
+			all = append(all, experiment{how: Simulated, detector: ours, fails: "node", nodes: n, pes: paperPerNode, period: p})
 		}
 	}
 	for _, n := range o.SimNodes {
 		if n*paperPerNode <= mostMembers {
-			all = append(all, experiment{Simulated, literal, "node", n, paperPerNode, p})
+			all = append(all, experiment{how: Simulated, detector: literal, fails: "node", nodes: n, pes: paperPerNode, period: p})
 		}
 	}
 	return all
@@ -127,7 +138,7 @@ func figure10(o *Options) []experiment { return o.periods() }
 func figure13(o *Options) []experiment {
 	all := o.periods()
 	for _, p := range o.Periods {
-		all = append(all, experiment{Simulated, perPE, "node", paperNodes, paperPerNode, p})
+		all = append(all, experiment{how: Simulated, detector: perPE, fails: "node", nodes: paperNodes, pes: paperPerNode, period: p})
 	}
 	return all
 }
@@ -138,11 +149,11 @@ const mostMembers = 1 << 16
 // processDeaths returns the experiments of Figures 11 and 12.
 func processDeaths(simulated []int, perNode int) (all []experiment) {
 	for _, n := range simulated {
-		all = append(all, experiment{Simulated, ours, processDeath, n, perNode, 0})
+		all = append(all, experiment{how: Simulated, detector: ours, fails: processDeath, nodes: n, pes: perNode, period: 0})
 	}
 	for _, n := range simulated {
 		if n*perNode <= mostMembers {
-			all = append(all, experiment{Simulated, perPE, processDeath, n, perNode, 0})
+			all = append(all, experiment{how: Simulated, detector: perPE, fails: processDeath, nodes: n, pes: perNode, period: 0})
 		}
 	}
 	return all
@@ -150,7 +161,7 @@ func processDeaths(simulated []int, perNode int) (all []experiment) {
 
 func figure11(o *Options) (all []experiment) {
 	for _, n := range o.Nodes {
-		all = append(all, experiment{Emulated, ours, processDeath, n, 1, 0})
+		all = append(all, experiment{how: Emulated, detector: ours, fails: processDeath, nodes: n, pes: 1, period: 0})
 	}
 	upTo := slices.DeleteFunc(slices.Clone(o.SimNodes), func(n int) bool { return n > paperNodes })
 	return append(all, processDeaths(upTo, paperPerNode)...)
@@ -162,14 +173,14 @@ func figure12(o *Options) []experiment { return processDeaths(o.SimNodes, coriPe
 func figure14(o *Options) (all []experiment) {
 	p := longest(o.Periods)
 	for _, n := range o.Nodes {
-		all = append(all, experiment{Emulated, ours, "node", n, 1, p})
+		all = append(all, experiment{how: Emulated, detector: ours, fails: "node", nodes: n, pes: 1, period: p})
 	}
 	for _, n := range o.SimNodes {
-		all = append(all, experiment{Simulated, ours, "node", n, 1, p})
+		all = append(all, experiment{how: Simulated, detector: ours, fails: "node", nodes: n, pes: 1, period: p})
 	}
 	for _, n := range o.SimNodes {
 		if n <= mostMembers/paperPerNode { // as in Figure 9
-			all = append(all, experiment{Simulated, literal, "node", n, 1, p})
+			all = append(all, experiment{how: Simulated, detector: literal, fails: "node", nodes: n, pes: 1, period: p})
 		}
 	}
 	return all
@@ -190,7 +201,7 @@ func figure15(o *Options) (all []experiment) {
 			{Simulated, literal, paperNodes, paperNodes / 4},
 		} {
 			for k := 1; k <= e.most; k *= 2 {
-				all = append(all, experiment{e.how, e.detector, fmt.Sprintf("%s:%d", kind, k), e.nodes, 1, p})
+				all = append(all, experiment{how: e.how, detector: e.detector, fails: fmt.Sprintf("%s:%d", kind, k), nodes: e.nodes, pes: 1, period: p})
 			}
 		}
 	}
@@ -201,9 +212,9 @@ func figure15(o *Options) (all []experiment) {
 // other one mpi.
 func figure16(o *Options) (all []experiment) {
 	for _, n := range o.Nodes {
-		all = append(all, experiment{Emulated, hybrid, processDeath, n, 2, 0})
+		all = append(all, experiment{how: Emulated, detector: hybrid, fails: processDeath, nodes: n, pes: 2, period: 0})
 	}
-	return append(all, experiment{Emulated, hybrid, "node", slices.Max(o.Nodes), 2, longest(o.Periods)})
+	return append(all, experiment{how: Emulated, detector: hybrid, fails: "node", nodes: slices.Max(o.Nodes), pes: 2, period: longest(o.Periods)})
 }
 
 // Title is the number of a figure, and what it shows.

@@ -21,7 +21,8 @@ type Options struct {
 	Nodes      []int    // numbers of emulated nodes; figures of one number take the largest
 	SimNodes   []int    // numbers of simulated nodes
 	Periods    []time.Duration
-	Samples    int // failures of each emulated experiment
+	Accuracy   []time.Duration // periods of Figure 8
+	Samples    int             // failures of each emulated experiment
 	SimSamples int
 	SWIM       []string // reports of swimbench; empty: no rows of SWIM
 	Seed       uint64
@@ -38,8 +39,9 @@ type Options struct {
 func Defaults() Options {
 	return Options{
 		Nodes: []int{2, 4, 8}, SimNodes: []int{2, 4, 8, 16, 32, 64, 128, 256, 512, 1024},
-		Periods: []time.Duration{30 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond},
-		Samples: 5, SimSamples: 30, Parallel: 1,
+		Periods:  []time.Duration{30 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond},
+		Accuracy: []time.Duration{time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond},
+		Samples:  5, SimSamples: 30, Parallel: 1,
 	}
 }
 
@@ -62,7 +64,7 @@ func (o *Options) Check() error {
 	if len(o.Periods) == 0 {
 		return fmt.Errorf("--periods: nothing, want heartbeat periods such as 100ms")
 	}
-	for _, p := range o.Periods {
+	for _, p := range slices.Concat(o.Periods, o.Accuracy) {
 		if p < time.Millisecond || p > 10*time.Second {
 			return fmt.Errorf("--periods: %v, want 1ms to 10s", p)
 		}

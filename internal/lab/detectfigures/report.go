@@ -51,6 +51,7 @@ type Row struct {
 	PEs      int            `json:"pes"`
 	Tier     string         `json:"tier,omitempty"`
 	Period   float64        `json:"period_ms"`
+	Loss     float64        `json:"loss_percent,omitempty"`
 	Samples  int            `json:"samples"`
 	First    *sample.Spread `json:"first_ms"` // until the first survivor knew of all deaths; simulated: of one
 	Last     *sample.Spread `json:"last_ms"`  // until the last survivor knew of all

@@ -17,6 +17,7 @@ type swimReport struct {
 		Period  float64        `json:"period_ms"`
 		Idle    float64        `json:"idle_s"`
 		Samples int            `json:"samples"`
+		Not     int            `json:"not_started"`
 		First   *sample.Spread `json:"first_ms"`
 		Last    *sample.Spread `json:"last_ms"`
 		False   int            `json:"false_reports"`
@@ -38,10 +39,14 @@ func readSWIM(name string) (rows []*Row, err error) {
 		if m.Idle > 0 {
 			continue
 		}
-		rows = append(rows, &Row{
-			How: Measured, Detector: swim + " " + m.Config, Case: "member", Nodes: m.Members, PEs: m.Members, Period: m.Period, Samples: m.Samples,
+		row := &Row{
+			How: Measured, Detector: swim + " " + m.Config, Case: "member", Nodes: m.Members, PEs: m.Members, Period: m.Period, Samples: m.Samples - m.Not,
 			First: m.First, Last: m.Last, False: m.False, Missed: m.Missed,
-		})
+		}
+		if m.Not > 0 {
+			row.NotHere = fmt.Sprintf("%d of %d groups whose members did not all see each other, %d reports of living ones", m.Not, m.Samples, m.False)
+		}
+		rows = append(rows, row)
 	}
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("--swim: %s has no rows in which a member is killed, want some", name)

@@ -8,6 +8,9 @@ import (
 
 // Table returns the rows of the figure, ours and then the paper's, with a header.
 func (f *Figure) Table() [][]string {
+	if f.spec.table != nil {
+		return f.spec.table(f)
+	}
 	rows := [][]string{{"HOW", "DETECTOR", "CASE", "NODES", "PES", "PERIOD MS", "SAMPLES", "FIRST MS", "LAST MS", "FALSE", "MISSED"}}
 	for _, r := range f.Rows {
 		if r.Samples == 0 {

@@ -79,9 +79,12 @@ func (s *scale) spread() {
 	if s.high > s.low {
 		return
 	}
-	if s.log {
+	switch {
+	case s.log:
 		s.low, s.high = s.low/2, s.high*2
-	} else {
+	case s.low == 0: // of counts, mostly
+		s.high = 1
+	default:
 		s.low, s.high = s.low-0.5, s.high+0.5
 	}
 }
@@ -141,11 +144,18 @@ func decades(low, high float64) (ticks []tick) {
 		return linear(low, high)
 	}
 	for i := range ticks {
-		if labels < 2 && ticks[i].label == "" {
+		if labels < 2 && ticks[i].label == "" && (high < 10*low || isHalfOrFifth(ticks[i].value)) {
 			ticks[i].label = strconv.FormatFloat(ticks[i].value, 'g', 3, 64)
 		}
 	}
 	return ticks
+}
+
+// isHalfOrFifth says whether v is 2 or 5 times a power of ten. Labels of all multiples would overlap on an axis of more than
+// a decade.
+func isHalfOrFifth(v float64) bool {
+	m := v / math.Pow10(int(math.Floor(math.Log10(v)+1e-9)))
+	return math.Abs(m-2) < 1e-6 || math.Abs(m-5) < 1e-6
 }
 
 // powers marks a logarithmic axis at powers of two.
