@@ -352,6 +352,11 @@ func (a *nodeFaultTally) add(f *nodeFault) {
 	for _, kind := range f.kinds {
 		a.made[kind]++
 	}
+	for pe := range f.verdicts {
+		if f.isRefused(pe) {
+			a.made["PEs whose Init has failed"]++
+		}
+	}
 	if f.took > 0 {
 		a.times = append(a.times, f.took)
 	}
