@@ -69,12 +69,18 @@ type losses struct {
 // startLosses starts a job of n PEs.
 func startLosses(t *testing.T, n int, flags ...string) *losses {
 	t.Helper()
+	return startWatched(t, "t-losses", n, flags...)
+}
+
+// startWatched does the same with another program, whose PEs say that they have begun as those of testLosses do.
+func startWatched(t *testing.T, program string, n int, flags ...string) *losses {
+	t.Helper()
 	flags = append([]string{"--heartbeat-period", "100ms"}, flags...) // the last value counts
 	f := &losses{
 		t: t, n: n, file: filepath.Join(t.TempDir(), "file"), taken: make(chan struct{}), daemons: map[string]int{},
 		pids: map[int]int{}, nodes: map[int]string{}, heard: map[int]time.Time{}, dead: map[int]string{},
 	}
-	f.job = start(t, slices.Concat(flags, []string{"-n", fmt.Sprint(n), "t-losses", f.file})...)
+	f.job = start(t, slices.Concat(flags, []string{"-n", fmt.Sprint(n), program, f.file})...)
 	go f.listen()
 	f.await("all PEs have begun", func() bool { return len(f.pids) == n })
 	for pe, pid := range f.pids {
