@@ -42,8 +42,8 @@ was none, or a job ends in another way, the exit status is 1.
 "<!-- detect-figures N: begin -->" and "<!-- detect-figures N: end -->".
 
 With --json, one object with program, version, seed, samples, sim_samples, cpus, load
-and figures, an array of objects {figure, title, rows, fits, paper, file}. Rows have
-the fields of detect-bench, and how and detector.`
+and figures, an array of objects {figure, title, rows, fits, noise, paper, file}. Rows
+have the fields of detect-bench, and how and detector. noise is a report of oshrun noise.`
 
 // newDetectFigures returns the command that makes the figures of the paper on failure detection.
 func newDetectFigures() *cobra.Command {
@@ -70,7 +70,8 @@ func newDetectFigures() *cobra.Command {
 	fs.IntSliceVar(&o.SimNodes, "sim-nodes", o.SimNodes, "`numbers` of simulated nodes")
 	fs.DurationSliceVar(&o.Periods, "periods", o.Periods, "`periods` of the heartbeats; figures of one period take the longest")
 	fs.DurationSliceVar(&o.Accuracy, "accuracy", o.Accuracy, "`periods` of the heartbeats in Figure 8")
-	fs.IntVar(&o.Samples, "samples", o.Samples, "failures of each emulated row")
+	fs.IntVar(&o.Iterations, "iterations", o.Iterations, "iterations of each size in Figure 7; the paper has some for 20 s")
+	fs.IntVar(&o.Samples, "samples", o.Samples, "failures of each emulated row, and rounds of Figure 7")
 	fs.IntVar(&o.SimSamples, "sim-samples", o.SimSamples, "samples of each simulated row")
 	fs.StringSliceVar(&o.SWIM, "swim", nil, "`files` with the output of swimbench --json")
 	fs.StringVar(&o.Doc, "doc", "", "replace the tables in `FILE`: docs/detection.md")

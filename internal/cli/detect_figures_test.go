@@ -58,7 +58,7 @@ func TestDetectFiguresNodes(t *testing.T) {
 
 func TestDetectFiguresRefuses(t *testing.T) {
 	refuses(t, "detect-figures", map[string]string{
-		"--figure 6":     `--figure: "6", want some of 8, 8-loss, 9, 10`,
+		"--figure 6":     `--figure: "6", want some of 7, 8, 8-loss, 9, 10`,
 		"--nodes 1":      "--nodes: 1, want 2 to 64 nodes",
 		"--sim-nodes 1":  "--sim-nodes: 1, want 2",
 		"--samples 0":    "--samples: 0, want 1",

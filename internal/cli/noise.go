@@ -47,7 +47,10 @@ objects {heartbeat_period, rows, all}. A row:
   overhead_percent           (mean on - mean off) / mean off
   band_percent               standard deviation without detection, of the mean
   low_percent, high_percent  95 % interval of the overhead
-  detectable_percent         smallest effect to be found: 95 % confidence, 80 % power`
+  detectable_percent         smallest effect to be found: 95 % confidence, 80 % power
+  maxima_percent             (greatest on - greatest off) / greatest off, of all runs
+                             and, where the program says it, of all PEs: the paper's
+                             equation (1) takes maxima. One slow run decides it`
 
 // newNoise returns the command that measures what detection costs.
 func newNoise() *cobra.Command {
@@ -121,7 +124,7 @@ func noiseTable(r *noise.Report) []byte {
 	if r.Emulate != "" {
 		where = ", --emulate " + r.Emulate
 	}
-	header := []string{"FIGURE", "UNIT", "OFF", "ON", "OVERHEAD %", "BAND %", "95 % INTERVAL", "DETECTABLE %"}
+	header := []string{"FIGURE", "UNIT", "OFF", "ON", "OVERHEAD %", "BAND %", "95 % INTERVAL", "DETECTABLE %", "MAXIMA %"}
 	if len(r.Periods) > 0 {
 		turns = "rounds"
 		header = slices.Insert(header, 0, "PERIOD")
@@ -155,6 +158,6 @@ func side(s *noise.Side) string { return fmt.Sprintf("%.4g ± %.2g", s.Mean, s.D
 func effect(row *noise.Row) []string {
 	return []string{
 		fmt.Sprintf("%+.2f", row.Overhead), fmt.Sprintf("±%.2f", row.Band),
-		fmt.Sprintf("%+.2f to %+.2f", row.Low, row.High), fmt.Sprintf("%.2f", row.Detectable),
+		fmt.Sprintf("%+.2f to %+.2f", row.Low, row.High), fmt.Sprintf("%.2f", row.Detectable), fmt.Sprintf("%+.2f", row.Maxima),
 	}
 }

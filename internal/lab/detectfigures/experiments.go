@@ -40,6 +40,9 @@ func (e *experiment) row(detector string) *Row {
 	return r
 }
 
+// noiseFigure is the figure whose experiment is that of package noise.
+const noiseFigure = "7"
+
 // processDeath is the case in which a PE dies. All others are of nodes.
 const processDeath = "pe"
 
@@ -56,6 +59,10 @@ type spec struct {
 
 // specs are all figures, in the paper's order.
 var specs = []spec{
+	{
+		name: noiseFigure, title: "Overhead of heartbeats on messages and collectives",
+		paper: published7, experiments: func(*Options) []experiment { return nil }, picture: overBand, table: noiseTable,
+	},
 	{
 		name: "8", title: "Accuracy over the heartbeat period, under traffic",
 		paper: published8, experiments: figure8, picture: falseOverPeriod, table: accuracyTable,

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/internal/lab/measure"
+	"github.com/goshmem/goshmem/internal/lab/noise"
 )
 
 // Options say which figures are made, and how large.
@@ -22,6 +23,7 @@ type Options struct {
 	SimNodes   []int    // numbers of simulated nodes
 	Periods    []time.Duration
 	Accuracy   []time.Duration // periods of Figure 8
+	Iterations int             // of each size in Figure 7
 	Samples    int             // failures of each emulated experiment
 	SimSamples int
 	SWIM       []string // reports of swimbench; empty: no rows of SWIM
@@ -39,9 +41,10 @@ type Options struct {
 func Defaults() Options {
 	return Options{
 		Nodes: []int{2, 4, 8}, SimNodes: []int{2, 4, 8, 16, 32, 64, 128, 256, 512, 1024},
-		Periods:  []time.Duration{30 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond},
-		Accuracy: []time.Duration{time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond},
-		Samples:  5, SimSamples: 30, Parallel: 1,
+		Periods:    []time.Duration{30 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond},
+		Accuracy:   []time.Duration{time.Millisecond, 2 * time.Millisecond, 5 * time.Millisecond, 10 * time.Millisecond, 20 * time.Millisecond, 100 * time.Millisecond},
+		Iterations: 100,
+		Samples:    5, SimSamples: 30, Parallel: 1,
 	}
 }
 
@@ -56,6 +59,7 @@ func (o *Options) Check() error {
 	if err := measure.FirstError(
 		measure.CheckNumbers("--nodes", o.Nodes, 2, mostEmulated, "nodes: one fails and others learn of it"),
 		measure.CheckNumbers("--sim-nodes", o.SimNodes, 2, mostSimulated, "simulated nodes"),
+		measure.CheckNumber("--iterations", o.Iterations, 1, 1<<30, "iterations of each size"),
 		measure.CheckNumber("--samples", o.Samples, 1, mostSamples, "failures"),
 		measure.CheckNumber("--sim-samples", o.SimSamples, 1, mostSamples, "samples"),
 	); err != nil {
@@ -102,13 +106,14 @@ func (o *Options) specs() (all []*spec) {
 
 // Make makes the figures, draws their pictures and returns the report.
 func Make(ctx context.Context, o Options) (*Report, error) {
-	return o.make(ctx, runners{emulate: o.emulate, simulate: o.simulate})
+	return o.make(ctx, runners{emulate: o.emulate, simulate: o.simulate, noise: o.measureNoise})
 }
 
 // runners do the experiments. Tests have others.
 type runners struct {
 	emulate  func(ctx context.Context, e *experiment, seed uint64) (*trial, error)
 	simulate func(e *experiment, row *Row) error
+	noise    func(ctx context.Context) (*noise.Report, error)
 }
 
 func (o *Options) make(ctx context.Context, run runners) (*Report, error) {
@@ -134,6 +139,15 @@ func (o *Options) make(ctx context.Context, run runners) (*Report, error) {
 	}
 	if err := o.runAll(ctx, run, order, rows); err != nil {
 		return nil, err
+	}
+	for _, f := range r.Figures {
+		if f.Name != noiseFigure {
+			continue
+		}
+		var err error
+		if f.Noise, err = run.noise(ctx); err != nil {
+			return nil, err
+		}
 	}
 	r.NoteAfter()
 	for _, f := range r.Figures {

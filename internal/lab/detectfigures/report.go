@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/goshmem/goshmem/internal/lab/measure"
+	"github.com/goshmem/goshmem/internal/lab/noise"
 	"github.com/goshmem/goshmem/internal/lab/plot"
 	"github.com/goshmem/goshmem/internal/lab/sample"
 )
@@ -24,12 +25,13 @@ const (
 
 // Figure is a figure of the paper.
 type Figure struct {
-	Name  string      `json:"figure"` // its number
-	Title string      `json:"title"`
-	Rows  []*Row      `json:"rows"`
-	Fits  []Fit       `json:"fits,omitempty"`
-	Paper []Published `json:"paper"`
-	File  string      `json:"file,omitempty"` // the picture
+	Name  string        `json:"figure"` // its number
+	Title string        `json:"title"`
+	Rows  []*Row        `json:"rows"`
+	Fits  []Fit         `json:"fits,omitempty"`
+	Noise *noise.Report `json:"noise,omitempty"` // of Figure 7, which has no rows
+	Paper []Published   `json:"paper"`
+	File  string        `json:"file,omitempty"` // the picture
 
 	spec *spec
 }

@@ -34,6 +34,9 @@ func (f *Figure) Notes() (lines []string) {
 	for i := range f.Fits {
 		lines = append(lines, f.Fits[i].String())
 	}
+	if f.Noise != nil {
+		lines = append(lines, f.sayNoise())
+	}
 	if f.Name == "16" {
 		lines = append(lines, f.sayModels())
 	}

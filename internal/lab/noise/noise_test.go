@@ -56,6 +56,7 @@ func TestMeasure(t *testing.T) {
 		for name, c := range map[string][2]float64{
 			"overhead": {row.Overhead, 9}, "band": {row.Band, 10}, "low": {row.Low, 9 - 4.302653},
 			"high": {row.High, 9 + 4.302653}, "detectable": {row.Detectable, 4.302653 + 1.060660},
+			"maxima": {row.Maxima, 100 * (11.7 - 11) / 11},
 		} {
 			if math.Abs(c[0]-c[1]) > 1e-5 {
 				t.Errorf("%s: %s %v, want %v", row.Name, name, c[0], c[1])
@@ -450,5 +451,25 @@ func TestReportJSON(t *testing.T) {
 	text, err = json.Marshal(&Report{Emulate: "4", Periods: []*Comparison{{Period: "1ms"}}})
 	if err != nil || !strings.Contains(string(text), `"periods":[{"heartbeat_period":"1ms","rows":null,"all":{`) || !strings.Contains(string(text), `"emulate":"4"`) || strings.Count(string(text), `"rows"`) != 1 {
 		t.Errorf("JSON %s, %v, want rows in the periods only", text, err)
+	}
+}
+
+// TestMaxima: equation (1) of the paper's section 5.3 takes the largest value of all PEs and all runs.
+func TestMaxima(t *testing.T) {
+	t.Parallel()
+	side := func(values ...float64) (all [][]Figure) {
+		for _, v := range values {
+			all = append(all, []Figure{{Name: "barrier", Test: "barrier", Unit: "us", Value: 1, Worst: v}, {Name: "put", Test: "put", Unit: "us", Value: v}})
+		}
+		return all
+	}
+	var c Comparison
+	if err := c.evaluate(side(10, 20, 15), side(25, 12, 11)); err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range append(c.ByTest(), c.All) {
+		if math.Abs(row.Maxima-25) > 1e-9 {
+			t.Errorf("%s: %v %%, want 25: the largest are 25 and 20", row.Name, row.Maxima)
+		}
 	}
 }

@@ -62,6 +62,7 @@ type Row struct {
 	Low        float64 `json:"low_percent"`        // lower end of the 95 % interval of the overhead
 	High       float64 `json:"high_percent"`       // upper end of that interval
 	Detectable float64 `json:"detectable_percent"` // the smallest effect that would have been found
+	Maxima     float64 `json:"maxima_percent"`     // the overhead by the maximum of all runs, with and without detection, as the paper has it
 
 	aside bool      // the row is not part of Comparison.All
 	off   []float64 // value without detection in each pair, relative to their mean
@@ -119,12 +120,14 @@ func (r *Report) evaluate(offs [][]Figure, variants [][][]Figure) error {
 func (c *Comparison) evaluate(offs, ons [][]Figure) error {
 	for i, f := range offs[0] {
 		var x, y []float64
+		worst := [2]float64{}
 		for p := range offs {
 			for _, side := range [][]Figure{offs[p], ons[p]} {
 				if len(side) != len(offs[0]) || side[i].Name != f.Name {
 					return errors.New("the runs have measured different figures, want the same in each run")
 				}
 			}
+			worst[0], worst[1] = max(worst[0], offs[p][i].worst()), max(worst[1], ons[p][i].worst())
 			x, y = append(x, offs[p][i].Value), append(y, ons[p][i].Value)
 		}
 		row := Row{Name: f.Name, Test: f.Test, Bytes: f.Bytes, Unit: f.Unit, Off: sideOf(x), On: sideOf(y), aside: f.aside}
@@ -136,6 +139,7 @@ func (c *Comparison) evaluate(offs, ons [][]Figure) error {
 			row.diff = append(row.diff, (y[p]-x[p])/row.Off.Mean)
 		}
 		row.computeStatistics()
+		row.Maxima = 100 * (worst[1] - worst[0]) / worst[0] // as positive as the mean
 		c.Rows = append(c.Rows, row)
 	}
 	c.All = combine("all", c.countedRows())
@@ -169,8 +173,14 @@ func combine(name string, rows []Row) Row {
 		all.diff = append(all.diff, diff/float64(len(rows)))
 	}
 	all.computeStatistics()
+	for _, row := range rows {
+		all.Maxima += row.Maxima / float64(len(rows))
+	}
 	return all
 }
+
+// ByTest returns the counted rows, with one row for each test: the mean of its rows in each pair.
+func (c *Comparison) ByTest() []Row { return byTest(c.countedRows()) }
 
 // Inside says whether the overhead is within the band of natural variability.
 func (row *Row) Inside() bool { return math.Abs(row.Overhead) <= row.Band }
