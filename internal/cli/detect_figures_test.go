@@ -49,9 +49,9 @@ func TestDetectFiguresNodes(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	for _, f := range r.Figures {
-		real := f.Rows[0]
-		if real.How != detectfigures.Emulated || real.Nodes != 3 || real.Period != 50 || real.Samples != 1 || real.Last == nil || real.Last.Min < 10 {
-			t.Errorf("figure %s: %+v, last %+v; want an emulated failure that heartbeats have shown", f.Name, real, real.Last)
+		row := f.Rows[0]
+		if row.How != detectfigures.Emulated || row.Nodes != 3 || row.Period != 50 || row.Samples != 1 || row.Last == nil || row.Last.Min < 10 {
+			t.Errorf("figure %s: %+v, last %+v; want an emulated failure that heartbeats have shown", f.Name, row, row.Last)
 		}
 	}
 }

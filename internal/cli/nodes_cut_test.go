@@ -381,7 +381,7 @@ func deadIn(line string) (pes []int) {
 	if !ok {
 		return nil
 	}
-	for _, word := range strings.Fields(strings.TrimSuffix(list, "]")) {
+	for word := range strings.FieldsSeq(strings.TrimSuffix(list, "]")) {
 		pes = append(pes, number(word))
 	}
 	return pes
@@ -479,10 +479,17 @@ func TestCutOfWay(t *testing.T) {
 		nodes, from, to int // in a ring of so many nodes, one of these watches the other one
 		both            bool
 	}{
-		{2, 0, 1, false}, {2, 1, 0, false}, {2, 0, 1, true},
-		{3, 0, 1, false}, {3, 1, 0, false}, {3, 1, 0, true},
-		{4, 1, 2, false}, {4, 2, 1, true},
-		{5, 0, 2, false}, {5, 2, 0, false}, {5, 2, 0, true},
+		{2, 0, 1, false},
+		{2, 1, 0, false},
+		{2, 0, 1, true},
+		{3, 0, 1, false},
+		{3, 1, 0, false},
+		{3, 1, 0, true},
+		{4, 1, 2, false},
+		{4, 2, 1, true},
+		{5, 0, 2, false},
+		{5, 2, 0, false},
+		{5, 2, 0, true},
 	} {
 		t.Run(fmt.Sprint(x.nodes, " from ", x.from, " to ", x.to, " both ", x.both), func(t *testing.T) {
 			t.Parallel()

@@ -36,7 +36,7 @@ func tcpPair(t *testing.T) (here, there net.Conn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer ln.Close() //nolint:errcheck // it has done its work
+	defer ln.Close()
 	if here, err = net.Dial("tcp", ln.Addr().String()); err != nil {
 		t.Fatal(err)
 	}

@@ -61,12 +61,12 @@ const (
 // withoutHeartbeat is what the user is told.
 const withoutHeartbeat = "heartbeat: off: a node is lost when its link is"
 
-// heartbeatOff returns the event that says why nodes do not watch each other.
-func heartbeatOff(r *root) *zerolog.Event {
+// offLevel is the level of the log at which the user is told so: it is a warning for those who have asked for heartbeats.
+func offLevel(r *root) zerolog.Level {
 	if r.cfg.HeartbeatAuto {
-		return r.logger.Info()
+		return zerolog.InfoLevel
 	}
-	return r.logger.Warn()
+	return zerolog.WarnLevel
 }
 
 // startWatch has the nodes watch each other. If one of them cannot, none does.
@@ -79,7 +79,7 @@ func startWatch(ctx context.Context, r *root) error {
 	for _, m := range members {
 		at := m.Report().Heartbeat
 		if at.Lack != "" || at.Responder == "" {
-			heartbeatOff(r).Str("host", m.host).Str("because", at.Lack).Msg(withoutHeartbeat)
+			r.logger.WithLevel(offLevel(r)).Str("host", m.host).Str("because", at.Lack).Msg(withoutHeartbeat)
 			return nil
 		}
 		x.Peers = append(x.Peers, at)
@@ -102,7 +102,7 @@ func startWatch(ctx context.Context, r *root) error {
 	if err := r.each(ctx, len(members), nil, watch); err != nil {
 		j.stop()
 		if ctx.Err() == nil {
-			heartbeatOff(r).Err(err).Msg(withoutHeartbeat)
+			r.logger.WithLevel(offLevel(r)).Err(err).Msg(withoutHeartbeat)
 			return nil
 		}
 		return err

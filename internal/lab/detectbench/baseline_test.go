@@ -8,7 +8,7 @@ import (
 	"github.com/goshmem/goshmem/internal/lab/labtest"
 )
 
-// TestBaselines: the literal machine stands beside each case and period, labelled as simulated, and needs a timeout for
+// TestBaselines: the literal machine stands beside each case and period, labeled as simulated, and needs a timeout for
 // each PE of a node.
 func TestBaselines(t *testing.T) {
 	t.Parallel()

@@ -161,10 +161,10 @@ func (o *Options) make(ctx context.Context, run runners) (*Report, error) {
 
 // runAll does all experiments and fills their rows.
 func (o *Options) runAll(ctx context.Context, run runners, order []experiment, rows map[experiment][]*Row) error {
-	var real []experiment
+	var emulated []experiment
 	for _, e := range order {
 		if e.how == Emulated {
-			real = append(real, e)
+			emulated = append(emulated, e)
 			continue
 		}
 		if err := run.simulate(&e, rows[e][0]); err != nil {
@@ -174,12 +174,12 @@ func (o *Options) runAll(ctx context.Context, run runners, order []experiment, r
 			return cause
 		}
 	}
-	trials := make([]trials, len(real))
+	trials := make([]trials, len(emulated))
 	jobs := measure.Jobs{
-		N: len(real) * o.Samples, What: "failures", Rand: rand.New(rand.NewPCG(o.Seed, 0)), Progress: o.Progress,
+		N: len(emulated) * o.Samples, What: "failures", Rand: rand.New(rand.NewPCG(o.Seed, 0)), Progress: o.Progress,
 		Run: func(number int) error {
 			i := number / o.Samples
-			t, err := run.emulate(ctx, &real[i], o.Seed+uint64(number))
+			t, err := run.emulate(ctx, &emulated[i], o.Seed+uint64(number))
 			trials[i].add(t, err)
 			return nil
 		},
@@ -187,8 +187,8 @@ func (o *Options) runAll(ctx context.Context, run runners, order []experiment, r
 	if err := jobs.RunAll(ctx); err != nil {
 		return err
 	}
-	for i := range real {
-		trials[i].fill(rows[real[i]])
+	for i := range emulated {
+		trials[i].fill(rows[emulated[i]])
 	}
 	return nil
 }

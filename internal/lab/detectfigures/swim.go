@@ -33,7 +33,7 @@ func readSWIM(name string) (rows []*Row, err error) {
 	}
 	var r swimReport
 	if err := json.Unmarshal(text, &r); err != nil || r.Program != "swimbench" {
-		return nil, fmt.Errorf("--swim: %s: %v, want the output of swimbench --json (go -C bench run ./cmd/swimbench)", name, jsonError(err))
+		return nil, fmt.Errorf("--swim: %s: %w, want the output of swimbench --json (go -C bench run ./cmd/swimbench)", name, jsonError(err))
 	}
 	for _, m := range r.Rows {
 		if m.Idle > 0 {
