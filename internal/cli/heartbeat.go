@@ -18,13 +18,11 @@ type heartbeatFlags struct {
 }
 
 const (
-	heartbeatAuto = "auto"     // of --heartbeat-period: autoPeriod, where that can be had
 	heartbeatOff  = "off"      // of --heartbeat-period: nodes do not watch each other
 	heartbeatBest = "best"     // of --heartbeat-tier: what works
 	partEnds      = "end"      // of --partition
 	partGoesOn    = "continue" // of --partition
 
-	autoPeriod  = 100 * time.Millisecond
 	leastPeriod = time.Millisecond
 	mostPeriod  = time.Minute
 )
@@ -33,7 +31,7 @@ const (
 var heartbeatTiers = []string{heartbeatBest, responder.Kernel.String(), responder.Process.String(), responder.User.String()}
 
 func (f *heartbeatFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.period, "heartbeat-period", heartbeatAuto, "how often the nodes of a job ask each other whether they live: `time` such as 50ms; auto: 100ms, but off in jobs\nof many emulated nodes; off: a node is lost when its connection with oshrun is. Not in jobs of one node, of nodes that are\nadded, or with --control stdio")
+	fs.StringVar(&f.period, "heartbeat-period", heartbeatOff, "how often the nodes of a job ask each other whether they live: `time` such as 100ms; off: a node is lost when its\nconnection with oshrun is. Not in jobs of one node, of nodes that are added, or with --control stdio")
 	fs.StringVar(&f.tier, "heartbeat-tier", heartbeatBest, "what answers for a node: `best` that works; kernel, process or user")
 	fs.StringVar(&f.partition, "partition", partEnds, "what oshrun does when it does not reach most nodes any more: `end` the job, or continue with those that it reaches")
 }
@@ -43,13 +41,9 @@ func (f *heartbeatFlags) set(cfg *nodes.Config) (err error) {
 	if f.period == "" { // of a command without these flags
 		return nil
 	}
-	switch f.period {
-	case heartbeatOff:
-	case heartbeatAuto:
-		cfg.Heartbeat, cfg.HeartbeatAuto = autoPeriod, f.tier == heartbeatBest
-	default:
+	if f.period != heartbeatOff {
 		if cfg.Heartbeat, err = time.ParseDuration(f.period); err != nil || cfg.Heartbeat < leastPeriod || cfg.Heartbeat > mostPeriod {
-			return usagef("--heartbeat-period 100ms", "--heartbeat-period: %q, want auto, off or a duration from %v to %v, such as 100ms", f.period, leastPeriod, mostPeriod)
+			return usagef("--heartbeat-period 100ms", "--heartbeat-period: %q, want off or a duration from %v to %v, such as 100ms", f.period, leastPeriod, mostPeriod)
 		}
 	}
 	if f.tier != heartbeatBest {

@@ -1,18 +1,17 @@
 package cli
 
 import (
-	"strings"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// Two jobs on one interface do not hear of each other's losses. Nodes watch each other without being asked to.
+// Two jobs on one interface do not hear of each other's losses.
 func TestHeartbeatOfTwoJobs(t *testing.T) {
 	t.Parallel()
 	var jobs [2]*losses
 	for i := range jobs {
-		jobs[i] = startLosses(t, 4, "-v", "--recover", "--heartbeat-period", "auto", "--emulate", "2")
+		jobs[i] = startLosses(t, 4, "-v", "--recover", "--emulate", "2")
 	}
 	for i, f := range jobs {
 		began := time.Now()
@@ -28,20 +27,5 @@ func TestHeartbeatOfTwoJobs(t *testing.T) {
 	}
 	for _, f := range jobs {
 		f.expect(3, "node node1 is lost with 2 PEs, 2 to 3: ", "heartbeat: ", "every 100ms")
-	}
-}
-
-// Many emulated nodes watch each other only if they are asked to: this machine pays for all of them.
-func TestHeartbeatOfManyEmulated(t *testing.T) {
-	t.Parallel()
-	for _, x := range []struct{ flags, want string }{
-		{"", "heartbeat: off"},
-		{"--heartbeat-period 1s", "every 1s"},
-		{"--heartbeat-tier user", "heartbeat: user, every 100ms"},
-	} {
-		t.Run(x.flags, func(t *testing.T) {
-			args := append(strings.Fields(x.flags), "-v", "--emulate", "9", "-n", "9", "true")
-			start(t, args...).expect(0, x.want)
-		})
 	}
 }

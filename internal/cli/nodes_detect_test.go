@@ -380,10 +380,10 @@ func TestHeartbeatOff(t *testing.T) {
 func TestHeartbeatFlags(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct{ flag, value, says string }{
-		{"--heartbeat-period", "fast", `--heartbeat-period: "fast", want auto, off or a duration from 1ms to 1m0s`},
-		{"--heartbeat-period", "10us", `--heartbeat-period: "10us", want auto, off or a duration from 1ms`},
-		{"--heartbeat-period", "-1s", `--heartbeat-period: "-1s", want auto, off or a duration from 1ms`},
-		{"--heartbeat-period", "", `--heartbeat-period: "", want auto, off or a duration`},
+		{"--heartbeat-period", "fast", `--heartbeat-period: "fast", want off or a duration from 1ms to 1m0s`},
+		{"--heartbeat-period", "10us", `--heartbeat-period: "10us", want off or a duration from 1ms`},
+		{"--heartbeat-period", "-1s", `--heartbeat-period: "-1s", want off or a duration from 1ms`},
+		{"--heartbeat-period", "", `--heartbeat-period: "", want off or a duration`},
 		{"--heartbeat-tier", "moon", `--heartbeat-tier: "moon", want best, kernel, process, user`},
 		{"--partition", "stop", `--partition: "stop", want end or continue`},
 	} {

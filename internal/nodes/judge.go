@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/goshmem/goshmem/detector"
 	"github.com/goshmem/goshmem/detector/packet"
 	"github.com/goshmem/goshmem/detector/responder"
@@ -58,17 +56,6 @@ const (
 	endAfter = 100 * time.Millisecond
 )
 
-// withoutHeartbeat is what the user is told.
-const withoutHeartbeat = "heartbeat: off: a node is lost when its link is"
-
-// offLevel is the level of the log at which the user is told so: it is a warning for those who have asked for heartbeats.
-func offLevel(r *root) zerolog.Level {
-	if r.cfg.HeartbeatAuto {
-		return zerolog.InfoLevel
-	}
-	return zerolog.WarnLevel
-}
-
 // startWatch has the nodes watch each other. If one of them cannot, none does.
 func startWatch(ctx context.Context, r *root) error {
 	if r.step.cfg.Heartbeat.Period <= 0 {
@@ -79,7 +66,7 @@ func startWatch(ctx context.Context, r *root) error {
 	for _, m := range members {
 		at := m.Report().Heartbeat
 		if at.Lack != "" || at.Responder == "" {
-			r.logger.WithLevel(offLevel(r)).Str("host", m.host).Str("because", at.Lack).Msg(withoutHeartbeat)
+			r.logger.Warn().Str("host", m.host).Str("because", at.Lack).Msg("heartbeat: off: a node is lost when its link is")
 			return nil
 		}
 		x.Peers = append(x.Peers, at)
@@ -102,7 +89,7 @@ func startWatch(ctx context.Context, r *root) error {
 	if err := r.each(ctx, len(members), nil, watch); err != nil {
 		j.stop()
 		if ctx.Err() == nil {
-			r.logger.WithLevel(offLevel(r)).Err(err).Msg(withoutHeartbeat)
+			r.logger.Warn().Err(err).Msg("heartbeat: off: a node is lost when its link is")
 			return nil
 		}
 		return err
@@ -450,18 +437,9 @@ func (r *root) theJudge() *judge {
 	return r.judge
 }
 
-// autoEmulated is how many emulated nodes watch each other without being asked to. The start of each takes time of a
-// processor of this machine for it: 50 to 115 ms with the kernel's responder.
-const autoEmulated = 8
-
 // setHeartbeat says how the nodes are to watch each other.
 func setHeartbeat(r *root) {
-	n := len(r.members)
-	if r.cfg.HeartbeatAuto && r.cfg.Emulated && n > autoEmulated {
-		r.logger.Info().Str("because", "many emulated nodes on one machine").Msg(withoutHeartbeat)
-		return
-	}
-	if n > 1 && r.cfg.Heartbeat > 0 && !r.cfg.Stdio {
+	if n := len(r.members); n > 1 && r.cfg.Heartbeat > 0 && !r.cfg.Stdio {
 		h := daemon.Heartbeat{Period: r.cfg.Heartbeat, Tier: uint8(r.cfg.Tier)}
 		var job [8]byte
 		_, _ = rand.Read(job[:])   // never fails

@@ -41,10 +41,7 @@ type Config struct {
 	// Heartbeat is how often nodes ask each other whether they live; 0: never. A job that begins with one node does not do so,
 	// nor do nodes that are added, nor those of Stdio: the front end may have no way to their addresses.
 	Heartbeat time.Duration
-	// HeartbeatAuto says that nobody has asked for it: then nodes go without where it costs too much, and it is no warning
-	// that it cannot be had.
-	HeartbeatAuto bool
-	Tier          responder.Tier // who answers; 0: the best that works
+	Tier      responder.Tier // who answers; 0: the best that works
 	// PartGoesOn says that the front end goes on with the nodes that it reaches, even if most are out of reach.
 	PartGoesOn bool
 	// CollRadix is the radix of the trees of nodes, see daemon.Share; 0: the best by Tuned, or by what is measured.
