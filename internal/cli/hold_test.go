@@ -164,11 +164,16 @@ func TestOrphans(t *testing.T) {
 	j.expect(143)
 }
 
-// A PE may lose one program and go on with another.
+// A PE may lose one program and go on with another, also after it has worked for a while.
 func TestSecondProgram(t *testing.T) {
 	t.Parallel()
-	j := start(t, "-n", "1", "sh", "-c", `"$0" pe t-pe lose; "$0" pe t-pe ok; sleep 2.5`, self(t))
-	j.expect(0)
+	for name, between := range map[string]string{"at once": ":", "late": `timeout 4 sh -c "while :; do :; done"`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := start(t, "-n", "1", "sh", "-c", `"$0" pe t-pe lose; `+between+`; "$0" pe t-pe ok; sleep 2.5`, self(t))
+			j.expect(0)
+		})
+	}
 }
 
 // A prompt is passed on although its line does not end.

@@ -41,6 +41,9 @@ type Node interface {
 	// Forsake declares a PE failed that has lost its connection and has not joined again. It
 	// returns false if that is not so.
 	Forsake(id ID) bool
+	// IsAtWork says whether a process of a PE that is not the program that joined last could run: a shell, or the
+	// program that it starts next.
+	IsAtWork(id ID) bool
 
 	// Ask gives an order to all PEs that run, and returns their answers after atMost at the latest.
 	Ask(o wire.Order, atMost time.Duration) []Answer

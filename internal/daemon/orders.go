@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/goshmem/goshmem/internal/wire"
+	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // mostAnswer bounds what is kept of an answer; the rest is dropped.
@@ -163,18 +165,36 @@ func (o *orders) quitGo(id ID, atMost time.Duration) {
 	within(deadline, func() { <-p.reaped; p.outputs.Wait() })
 }
 
-// goProcesses returns the processes of a PE that run Go programs.
-func (o *orders) goProcesses(id ID) (found []identity) {
-	var own identity
-	o.table.update(id, func(p *localPE) { own = p.identity })
-	all := lookAround()
-	if own.pid == 0 || all[own.pid].start != own.start {
-		return nil // it has not been started, or is reaped: its number is another one's
-	}
-	for pid := range tree(all, own.pid) {
-		if isGo(pid) {
-			found = append(found, identity{pid, all[pid].start})
+// isAtWork is Step.IsAtWork.
+func (o *orders) isAtWork(id ID) bool {
+	processes, program := o.processesOf(id)
+	for _, x := range processes {
+		if x.pid == program {
+			continue
+		}
+		if ready, _ := xunix.Running(x.pid); ready {
+			return true
 		}
 	}
-	return found
+	return false
+}
+
+// goProcesses returns the processes of a PE that run Go programs.
+func (o *orders) goProcesses(id ID) []identity {
+	processes, _ := o.processesOf(id)
+	return slices.DeleteFunc(processes, func(x identity) bool { return !isGo(x.pid) })
+}
+
+// processesOf returns the processes of a PE, and the number of its program: the process that has joined last.
+func (o *orders) processesOf(id ID) (found []identity, program int) {
+	var own identity
+	o.table.update(id, func(p *localPE) { own, program = p.identity, p.programPID() })
+	all := lookAround()
+	if own.pid == 0 || all[own.pid].start != own.start {
+		return nil, 0 // it has not been started, or is reaped: its number is another one's
+	}
+	for pid := range tree(all, own.pid) {
+		found = append(found, identity{pid, all[pid].start})
+	}
+	return found, program
 }

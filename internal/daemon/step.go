@@ -371,6 +371,10 @@ func (s *Step) Stopped() bool { return s.signals.allStopped() }
 // farewell, and nothing of which has joined again since; false if that is not so.
 func (s *Step) Forsake(id ID) bool { return s.failures.forsake(id) }
 
+// IsAtWork says whether a process of a PE could run: its own or what descends from it, other than the program that
+// joined last. One that runs, or waits for a processor, may be about to join.
+func (s *Step) IsAtWork(id ID) bool { return s.orders.isAtWork(id) }
+
 // Refuse lets no further job begin.
 func (s *Step) Refuse() { s.table.refuseJobs() }
 

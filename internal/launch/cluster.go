@@ -236,6 +236,9 @@ func (c *Cluster) PIDs(ids []daemon.ID) []int {
 // Forsake declares a PE failed that has lost its connection, see Node.
 func (c *Cluster) Forsake(id daemon.ID) bool { return c.node(id).Forsake(id) }
 
+// IsAtWork says whether a process of a PE could run that is not its last program, see Node.
+func (c *Cluster) IsAtWork(id daemon.ID) bool { return c.node(id).IsAtWork(id) }
+
 // HasGo says whether a PE runs a Go program.
 func (c *Cluster) HasGo(id daemon.ID) bool { return c.node(id).HasGo(id) }
 

@@ -88,10 +88,10 @@ func TestClusterHolds(t *testing.T) {
 // Calls that concern one PE go to its node, and to no other.
 func TestClusterAsksTheNodeOfThePE(t *testing.T) {
 	c, a, b := pair(t)
-	b.forsaken, b.isGo = true, true
+	b.forsaken, b.atWork, b.isGo = true, true, true
 	for pe, on := range []*fake{a, b, a, b} {
 		id := daemon.ID{PE: pe}
-		if is := c.Forsake(id); is != on.forsaken || c.HasGo(id) != on.isGo {
+		if is := c.Forsake(id); is != on.forsaken || c.IsAtWork(id) != on.atWork || c.HasGo(id) != on.isGo {
 			t.Errorf("PE %d: forsaken: %t, want the answer of its own node", pe, is)
 		}
 		c.QuitGo(id, 0)

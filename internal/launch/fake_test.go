@@ -43,6 +43,7 @@ type fake struct {
 	stopped  bool                    // what Stopped returns
 	isGo     bool                    // what HasGo returns
 	forsaken bool                    // what Forsake returns
+	atWork   bool                    // what IsAtWork returns
 	tier     string                  // what Tier returns
 	uri      string                  // what ToolURI returns
 	fed      func(daemon.Chunk)      // Feed calls it, unless it is nil
@@ -148,6 +149,12 @@ func (f *fake) Forsake(id daemon.ID) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.forsaken
+}
+
+func (f *fake) IsAtWork(daemon.ID) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.atWork
 }
 
 func (f *fake) Ask(o wire.Order, atMost time.Duration) []daemon.Answer {

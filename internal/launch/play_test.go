@@ -328,6 +328,34 @@ func TestForsakenPE(t *testing.T) {
 	}
 }
 
+// A PE whose shell is at work may start another program as long as that takes, within bounds.
+func TestForsakenAtWork(t *testing.T) {
+	for name, ends := range map[string]bool{"until it has started one": true, "for ever": false} {
+		t.Run(name, func(t *testing.T) {
+			inPlay(t, 1, nil, func(_ *testing.T, p *play) {
+				p.set(func() { p.atWork, p.forsaken = true, !ends })
+				p.send(daemon.Event{Kind: daemon.Lost, ID: daemon.ID{PE: 0}})
+				p.after(workPatience - time.Second)
+				p.asked()
+				if ends {
+					p.set(func() { p.atWork = false })
+					p.after(idleLooks*lookInterval - time.Millisecond)
+					p.asked()
+					p.after(2 * time.Millisecond)
+					p.asked("forsake 0")
+					p.exits(0, ending.End{})
+					p.ends(0)
+					return
+				}
+				p.after(time.Second)
+				p.asked("forsake 0", "refuse", "signal 15", "signal 18")
+				p.exits(0, quitted)
+				p.ends(StatusError, "oshrun: PE 0 (pid 1000) lost its program after 0s: that ended without Finalize, and the process that started it goes on")
+			})
+		})
+	}
+}
+
 // The failure of a program whose shell goes on says how the program has ended.
 func TestProgramOfShellFails(t *testing.T) {
 	inPlay(t, 1, nil, func(_ *testing.T, p *play) {

@@ -12,7 +12,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/goshmem/goshmem/internal/daemon"
-	"github.com/goshmem/goshmem/internal/ending"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
@@ -177,48 +176,11 @@ func (r *run) event(e daemon.Event) {
 	}
 }
 
-// noteLoss notes that a PE has lost its program, or only its connection. A killed program loses its
-// connection a moment before it is seen to end. So the loss counts only when the process has not
-// ended within lostPatience.
-func (r *run) noteLoss(e daemon.Event) {
-	r.noteParting(e.ID)
-	time.AfterFunc(lostPatience, func() {
-		select {
-		case r.lost <- e:
-		case <-r.over:
-		}
-	})
-}
-
 // printChange tells that a PE does not run as it should, or does again.
 func (r *run) printChange(e daemon.Event) {
 	if !r.ending && !r.o.Quiet {
 		r.out.message("PE %v (pid %d) %s", e.ID, e.PID, e.State)
 	}
-}
-
-// lostPatience is how long a process may take to end after its connection.
-const lostPatience = 2 * time.Second
-
-// checkForsaken reports a PE as failed whose process goes on without its program. It does nothing
-// if the process has ended, or has started another program.
-func (r *run) checkForsaken(e daemon.Event) {
-	defer r.noteParted(e.ID)
-	gone := r.gone[e.Job]
-	if e.PE >= len(gone) || gone[e.PE] || r.fallen[e.ID] || e.Kind == daemon.Lost && !r.cluster.Forsake(e.ID) {
-		return
-	}
-	if told, ok := r.bereft[e.ID]; ok { // says more than that the connection was lost, which may have been seen first
-		e = told
-	}
-	how := "ended without Finalize"
-	if f, failed := failureOf(e, 0); failed && e.End.Judge() != ending.Unfinished {
-		how = f.what
-	}
-	r.reportFailure(e, failure{
-		id: e.ID, pid: e.PID, status: StatusError, at: e.At.Round(time.Millisecond), tier: e.Tier,
-		what: "lost its program", rest: ": that " + how + ", and the process that started it goes on",
-	})
 }
 
 // reasonOf returns what a PE gave as the reason of an abort. Open MPI says N/A

@@ -266,6 +266,12 @@ func (c *Client) Forsake(id daemon.ID) bool {
 	return a.Yes
 }
 
+// IsAtWork says whether a process of a PE could run, see launch.Node.
+func (c *Client) IsAtWork(id daemon.ID) bool {
+	a, _, _ := c.request(wire.KindAtWork, "work of a PE", encode(codeID, id), queryAtMost) // false after an error
+	return a.Yes
+}
+
 // Ask gives an order to all PEs that run, and returns the answers that come in time.
 func (c *Client) Ask(o wire.Order, atMost time.Duration) []daemon.Answer {
 	body := encode(codeOrder, order{Order: o, AtMost: atMost})

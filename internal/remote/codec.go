@@ -289,7 +289,7 @@ func codeText(c *wire.Coder, v *text) {
 type answer struct {
 	Failed  bool
 	Failure failure       // Failed
-	Yes     bool          // KindStopped, KindForsake, KindHasGo
+	Yes     bool          // KindStopped, KindForsake, KindAtWork, KindHasGo
 	PID     int           // KindPID
 	Tier    string        // KindConfig, KindTier
 	ToolURI string        // KindConfig

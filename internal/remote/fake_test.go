@@ -81,6 +81,11 @@ func (f *fake) Forsake(id daemon.ID) bool {
 	return true
 }
 
+func (f *fake) IsAtWork(id daemon.ID) bool {
+	f.note("at work %v", id)
+	return true
+}
+
 func (f *fake) HasGo(id daemon.ID) bool {
 	f.note("go %v", id)
 	return true
@@ -142,6 +147,7 @@ var calls = map[string]func(c *Client) (result any, err error){
 	"pid":         func(c *Client) (any, error) { return c.PID(daemon.ID{PE: 1}), nil },
 	"stopped":     func(c *Client) (any, error) { return c.Stopped(), nil },
 	"forsake":     func(c *Client) (any, error) { return c.Forsake(daemon.ID{PE: 1}), nil },
+	"at work":     func(c *Client) (any, error) { return c.IsAtWork(daemon.ID{PE: 1}), nil },
 	"go":          func(c *Client) (any, error) { return c.HasGo(daemon.ID{PE: 1}), nil },
 	"tier":        func(c *Client) (any, error) { return c.Tier(), nil },
 	"ask":         func(c *Client) (any, error) { return len(c.Ask(wire.OrderCalls, time.Second)), nil },
@@ -155,6 +161,6 @@ var calls = map[string]func(c *Client) (result any, err error){
 }
 
 // without is what each call returns of a node that is out of reach, if it has no error.
-var without = map[string]any{"pid": 0, "stopped": true, "forsake": false, "go": false, "tier": "", "ask": 0}
+var without = map[string]any{"pid": 0, "stopped": true, "forsake": false, "at work": false, "go": false, "tier": "", "ask": 0}
 
 var errGone = errors.New("the cable is cut")

@@ -64,16 +64,16 @@ func (c *Client) AddJob(j daemon.FurtherJob) error {
 
 // StartJob starts the node's PEs of a further job.
 func (c *Client) StartJob(number int) error {
-	return c.requestOfJob(wire.KindStartJob, "start a job", number)
+	return requestOfJob(c, wire.KindStartJob, "start a job", number)
 }
 
 // DropJob ends the PEs of a further job that could not be started everywhere.
 func (c *Client) DropJob(number int) error {
-	return c.requestOfJob(wire.KindDropJob, "drop a job", number)
+	return requestOfJob(c, wire.KindDropJob, "drop a job", number)
 }
 
 // requestOfJob requests something about a further job.
-func (c *Client) requestOfJob(kind wire.Kind, what string, number int) error {
+func requestOfJob(c *Client, kind wire.Kind, what string, number int) error {
 	_, _, err := c.request(kind, what, encode(wire.Integer, number), startAtMost)
 	return err
 }

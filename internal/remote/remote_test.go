@@ -43,7 +43,7 @@ func TestCalls(t *testing.T) {
 	if pid := c.PID(id); pid != 1007 {
 		t.Errorf("process %d, want 1007", pid)
 	}
-	if !c.Stopped() || !c.Forsake(id) || !c.HasGo(id) {
+	if !c.Stopped() || !c.Forsake(id) || !c.IsAtWork(id) || !c.HasGo(id) {
 		t.Error("an answer is false, want true")
 	}
 	c.QuitGo(id, time.Second)
@@ -57,7 +57,7 @@ func TestCalls(t *testing.T) {
 	want := []string{
 		`agents ["a:1" ""]`, "launch", "signal 15", "suspend", "resize 24, 80",
 		"feed 3: 131072 bytes, false", "feed 3: 131072 bytes, false", "feed 3: 45056 bytes, true", "feed -1: 0 bytes, true", "refuse", "far failed [8 9], true, true",
-		"pid 2.7", "stopped", "forsake 2.7", "go 2.7", "quit 2.7, 1s", fmt.Sprintf("ask %d, 1m0s", wire.OrderCalls), "close",
+		"pid 2.7", "stopped", "forsake 2.7", "at work 2.7", "go 2.7", "quit 2.7, 1s", fmt.Sprintf("ask %d, 1m0s", wire.OrderCalls), "close",
 	}
 	if got := f.noted(); !slices.Equal(got, want) {
 		t.Errorf("calls %q, want %q", got, want)

@@ -123,6 +123,8 @@ func (s *Server) wish(f *wire.Frame) (do func(), err error) {
 		return ask(s, f, codeID, func(n daemon.Node, id daemon.ID) (answer, error) { return answer{PID: n.PID(id)}, nil })
 	case wire.KindForsake:
 		return ask(s, f, codeID, func(n daemon.Node, id daemon.ID) (answer, error) { return answer{Yes: n.Forsake(id)}, nil })
+	case wire.KindAtWork:
+		return ask(s, f, codeID, func(n daemon.Node, id daemon.ID) (answer, error) { return answer{Yes: n.IsAtWork(id)}, nil })
 	case wire.KindHasGo:
 		return ask(s, f, codeID, func(n daemon.Node, id daemon.ID) (answer, error) { return answer{Yes: n.HasGo(id)}, nil })
 	case wire.KindTier:

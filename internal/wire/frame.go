@@ -47,6 +47,7 @@ const (
 	KindStopped                          // whether all PEs are stopped
 	KindPID                              // the process of a PE
 	KindForsake                          // declare a PE failed that has lost its connection
+	KindAtWork                           // whether a process of a PE could run
 	KindAsk                              // give an order to all PEs
 	KindHasGo                            // whether a PE runs a Go program
 	KindQuitGo                           // end the Go programs of a PE

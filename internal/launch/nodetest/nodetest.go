@@ -55,6 +55,7 @@ func Test(t *testing.T, start Start) {
 		{"stops", testStops},
 		{"orders", testOrders},
 		{"Go programs", testGoPrograms},
+		{"at work", testAtWork},
 		{"output", testOutput},
 		{"counts", testCounts},
 		{"input", testInput},
@@ -265,8 +266,8 @@ func testNumbers(t *testing.T, start Start) {
 		if pid := n.PID(id); pid != 0 {
 			t.Errorf("PE %v, which does not exist, has process %d", id, pid)
 		}
-		if n.Forsake(id) || n.HasGo(id) {
-			t.Errorf("PE %v, which does not exist, is forsaken or runs a Go program", id)
+		if n.Forsake(id) || n.IsAtWork(id) || n.HasGo(id) {
+			t.Errorf("PE %v, which does not exist, is forsaken, at work or runs a Go program", id)
 		}
 	}
 	if n.Forsake(daemon.ID{}) {
@@ -344,6 +345,14 @@ func testOrders(t *testing.T, start Start) {
 	if !slices.Equal(pes, []int{0, 2}) {
 		t.Errorf("answers of PEs %v, want those that run: 0 and 2", pes)
 	}
+}
+
+// testAtWork: a PE is at work while a process runs that it has started; its own one, which waits here, is its program.
+func testAtWork(t *testing.T, start Start) {
+	n := run(t, start, shell(2, `[ $PMIX_RANK = 0 ] || exec sleep 1000; while :; do :; done & echo ready; wait`))
+	n.await(0, "ready")
+	n.until("PE 0 is at work", func() bool { return n.IsAtWork(daemon.ID{}) })
+	n.until("PE 1 runs sleep, which waits", func() bool { return !n.IsAtWork(daemon.ID{PE: 1}) })
 }
 
 // testGoPrograms: a Go program is known as such, and ended by SIGQUIT with its stacks.
