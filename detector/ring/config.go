@@ -40,7 +40,7 @@ const (
 
 // TimingOf returns the timing of a tier, with the period between pings.
 func TimingOf(t Tier, period int64) Timing {
-	timing := Timing{Period: period, Margin: 20 * millisecond, Verify: 10 * millisecond, Daemon: 10 * second, Direct: 2 * second, Probes: 3, Window: 4}
+	timing := Timing{Period: period, Margin: 20 * millisecond, Verify: 10 * millisecond, Daemon: 10 * second, Direct: 2 * second, Probes: 20, Window: 4}
 	switch t {
 	case Kernel:
 	case Process:

@@ -38,15 +38,19 @@ each PE is a member of its ring, with a timeout of two periods, one for each dea
 member in a row. prrte is the same as PRRTE 2.0 had it. Their tier ends in
 "simulated"; they have no network and no processors, so they are lower bounds.
 
-none runs a job for two seconds, in which any report is false. With --traffic, PEs put
-data to each other in all cases.
+none runs a job for two seconds, or the time of --calm, in which any report is false.
+With --traffic, PEs put data to each other in all cases. With --loss 10, the network
+loses a tenth of what each node sends, at random, once all PEs are ready:
+
+  oshrun detect-bench --emulate 4:netns --cases none --calm 1m --loss 10
 
 With --hybrid, survivors wait in a call of package mpi, too. mpi is when it returns.
 Both models of each PE have to see each other's declaration, and the same deaths.
 
 With --json there are, in addition: emulate, clock and watchdog of the whole, and
 detector, simulated, hybrid, mpi_ms, models_unseen and inject_ms of each case: the
-end of the injection, which has several steps. The tier is that of the heartbeats, "default" if none was given; period_ms is
+end of the injection, which has several steps; with --loss also loss_percent of the
+whole, and packets and packets_lost of each case. The tier is that of the heartbeats, "default" if none was given; period_ms is
 0 then.`
 
 // detectNodeFlags are the flags of detect-bench for measurements between nodes.
@@ -59,10 +63,13 @@ type detectNodeFlags struct {
 	hybrid    bool
 	traffic   bool
 	baselines []string
+
+	calm string
+	loss float64
 }
 
 // detectNodeOnly are the flags that need --emulate.
-var detectNodeOnly = []string{"heartbeat-period", "heartbeat-tier", "lease", "hybrid", "traffic", "baseline"}
+var detectNodeOnly = []string{"heartbeat-period", "heartbeat-tier", "lease", "hybrid", "traffic", "baseline", "calm", "loss"}
 
 func (f *detectNodeFlags) register(cmd *cobra.Command) {
 	fs := cmd.Flags()
@@ -73,6 +80,8 @@ func (f *detectNodeFlags) register(cmd *cobra.Command) {
 	fs.BoolVar(&f.hybrid, "hybrid", false, "PEs use package mpi, too, and wait for a message of what dies")
 	fs.BoolVar(&f.traffic, "traffic", false, "PEs put 64 KiB to each other all the time")
 	fs.StringSliceVar(&f.baselines, "baseline", nil, "simulated `detectors` beside the jobs: "+strings.Join(detectbench.BaselineNames, ", "))
+	fs.StringVar(&f.calm, "calm", "", "how long a job of the case none runs: seconds, or 30s, 1m (default: 2s)")
+	fs.Float64Var(&f.loss, "loss", 0, "`percent` of the packets between nodes that are lost at random; with netns only")
 	_ = cmd.RegisterFlagCompletionFunc("baseline", completeList(detectbench.BaselineNames)) // the command has both flags
 	_ = cmd.RegisterFlagCompletionFunc("heartbeat-tier", completeList(detectbench.HeartbeatTierNames))
 	_ = cmd.RegisterFlagCompletionFunc("cases", func(cmd *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -83,7 +92,7 @@ func (f *detectNodeFlags) register(cmd *cobra.Command) {
 		return completeList(words)(cmd, args, prefix)
 	})
 	completeFlags(cmd, map[string][]string{"emulate": {"4", "4:" + networks}})
-	completeNothing(cmd, "heartbeat-period", "lease")
+	completeNothing(cmd, "heartbeat-period", "lease", "calm", "loss")
 }
 
 // checkUnused returns an error if a flag is given that means nothing on one node.
@@ -103,7 +112,7 @@ func (f *detectNodeFlags) options(cmd *cobra.Command, o detectbench.Options) (n 
 	}
 	n = detectbench.NodeOptions{
 		Cases: o.Cases, Samples: o.Samples, PEs: o.PEs, HeartbeatTiers: f.tiers, Watchdog: o.Watchdog, Seed: o.Seed, Tiers: o.Tiers, Program: o.Program,
-		Hybrid: f.hybrid, Traffic: f.traffic, Baselines: f.baselines,
+		Hybrid: f.hybrid, Traffic: f.traffic, Baselines: f.baselines, Loss: f.loss,
 	}
 	where := nodeFlags{emulate: f.emulate}
 	a, err := where.emulation(func(nodes int) int { return nodes })
@@ -123,6 +132,11 @@ func (f *detectNodeFlags) options(cmd *cobra.Command, o detectbench.Options) (n 
 			return n, err
 		}
 		n.HeartbeatPeriods = append(n.HeartbeatPeriods, d)
+	}
+	if f.calm != "" {
+		if n.Calm, err = duration("--calm", f.calm); err != nil {
+			return n, err
+		}
 	}
 	where.lease = f.lease
 	if f.lease != "" {
@@ -149,6 +163,9 @@ func detectNodesTable(r *detectbench.Report) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "ms from the failure: median (least to most); --emulate %s, %s; seed %d, %d processors, load %s before, %s after\n",
 		r.Emulate, r.Clock, r.Seed, r.CPUs, r.Load[0], r.Load[1])
+	if r.Loss > 0 {
+		fmt.Fprintf(&b, "%v %% of the packets between nodes are lost: %s\n", r.Loss, lossesOf(r))
+	}
 	hybrid := slices.ContainsFunc(r.Cases, func(c *detectbench.Result) bool { return c.Hybrid })
 	rows := [][]string{{"CASE", "NODES", "PES", "TIER", "PERIOD", "SAMPLES", "STORED", "RETURNED, FIRST", "RETURNED, LAST", "CALLED", "SAID", "INJECTED", "FALSE", "MISSED"}}
 	if hybrid {
@@ -177,4 +194,15 @@ func detectNodesTable(r *detectbench.Report) []byte {
 		fmt.Fprintln(&b, note)
 	}
 	return b.Bytes()
+}
+
+// lossesOf says how many packets each case has lost.
+func lossesOf(r *detectbench.Report) string {
+	var all []string
+	for _, c := range r.Cases {
+		if c.Packets > 0 {
+			all = append(all, fmt.Sprintf("%s %d of %d", c.Case, c.PacketsLost, c.Packets))
+		}
+	}
+	return strings.Join(all, ", ")
 }

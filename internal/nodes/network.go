@@ -53,6 +53,18 @@ const (
 	holderEnded   = 'e' // a daemon has ended: the node, a blank, and how
 )
 
+// MostEmulated is the largest number of nodes with networks of their own.
+const MostEmulated = mostAddresses
+
+// PortOf returns the interface of the bridge behind which a node is.
+func PortOf(node int) string { return fmt.Sprintf("port%d", node) }
+
+// AddressOf returns the address of a node.
+func AddressOf(node int) netip.Addr { return nodeAddress(node).Addr() }
+
+// FrontEndAddress returns the address of the front end.
+func FrontEndAddress() netip.Addr { return networkPrefix.Addr() }
+
 // nodeAddress returns the address of a node, with the length of the network's prefix.
 func nodeAddress(node int) netip.Prefix {
 	a := networkPrefix.Addr().As4()
@@ -426,7 +438,7 @@ func startHost(oshrun, host string, node int, h Handover) (hostDaemon, error) {
 	if err != nil {
 		return hostDaemon{}, err
 	}
-	err = xunix.ConnectHost(d.Process.Pid, host, nodeAddress(node), bridgeName, fmt.Sprintf("port%d", node))
+	err = xunix.ConnectHost(d.Process.Pid, host, nodeAddress(node), bridgeName, PortOf(node))
 	if err == nil {
 		h.Node, h.Hosts = node, nil
 		_, err = handover.Write(h.Append(nil))

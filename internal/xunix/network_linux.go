@@ -83,18 +83,11 @@ func ConnectHost(pid int, host string, addr netip.Prefix, bridge, port string) e
 	if r.err != nil {
 		return r.err
 	}
-	done := make(chan error)
-	go func() { done <- setUpHost(pid, host, addr) }()
-	return <-done
+	return InNetworkOf(pid, func() error { return configureHost(host, addr) })
 }
 
 // hostLink is the name of a host's interface.
 const hostLink = "eth0"
-
-// setUpHost sets up the host of a process.
-func setUpHost(pid int, host string, addr netip.Prefix) error {
-	return inNamespacesOf(pid, func() error { return configureHost(host, addr) })
-}
 
 // inNamespacesOf calls do in the namespaces of a process, and returns to those of this one: the thread may be the first,
 // whose namespaces others take for those of the process. If it cannot return, it ends with the calling goroutine.
@@ -200,20 +193,25 @@ func (r *route) address(index int, addr netip.Prefix) {
 //   - Rights: CAP_SYS_ADMIN here and CAP_NET_ADMIN in the network. Users other than root do not have the former, though the
 //     network be their own.
 func SetLinksDown(pid int, names []string) error {
-	done := make(chan error)
-	go func() {
-		done <- inNamespacesOf(pid, func() error {
-			r := route{}
-			for _, name := range names {
-				index, err := interfaceIndex(name)
-				if err != nil {
-					return err
-				}
-				r.setDown(index)
+	return InNetworkOf(pid, func() error {
+		r := route{}
+		for _, name := range names {
+			index, err := interfaceIndex(name)
+			if err != nil {
+				return err
 			}
-			return r.err
-		})
-	}()
+			r.setDown(index)
+		}
+		return r.err
+	})
+}
+
+// InNetworkOf calls do, on a thread of its own, in the network (and with the host's name) of a process.
+//
+//   - Rights: CAP_SYS_ADMIN.
+func InNetworkOf(pid int, do func() error) error {
+	done := make(chan error)
+	go func() { done <- inNamespacesOf(pid, do) }()
 	return <-done
 }
 

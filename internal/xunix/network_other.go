@@ -24,3 +24,6 @@ func ConnectHost(int, string, netip.Prefix, string, string) error { return ErrNo
 
 // SetLinksDown is not supported here.
 func SetLinksDown(int, []string) error { return ErrNotSupported }
+
+// InNetworkOf is not supported here.
+func InNetworkOf(int, func() error) error { return ErrNotSupported }

@@ -173,7 +173,7 @@ var table = []group{
 	{
 		layer:    "lab",
 		note:     "experiments behind commands of oshrun",
-		packages: []string{"internal/lab/noise", "internal/lab/detectbench", "internal/lab/detectfigures", "internal/lab/agreebench", "internal/lab/ftcobench", "internal/lab/figures", "internal/lab/plot", "internal/lab/rerun", "internal/lab/measure", "internal/lab/labtest"},
+		packages: []string{"internal/lab/noise", "internal/lab/detectbench", "internal/lab/detectfigures", "internal/lab/agreebench", "internal/lab/ftcobench", "internal/lab/figures", "internal/lab/netfault", "internal/lab/plot", "internal/lab/rerun", "internal/lab/measure", "internal/lab/labtest"},
 		may:      []string{"./..."},
 		never:    []string{"internal/cli", "cmd/..."},
 	},
@@ -212,7 +212,7 @@ var owners = []owner{
 	{"golang.org/x/sys", []string{"internal/xunix"}, "system calls go through internal/xunix"},
 	{"github.com/spf13/cobra", []string{"internal/cli"}, "only the command line has commands"},
 	{"github.com/spf13/pflag", []string{"internal/cli"}, "only the command line has flags of that kind"},
-	{"github.com/cilium/ebpf", []string{"detector/kernel", "detector/responder"}, "kernel programs have few owners"},
+	{"github.com/cilium/ebpf", []string{"detector/kernel", "detector/responder", "internal/lab/netfault"}, "kernel programs have few owners"},
 	{"github.com/dchest/siphash", []string{"detector/packet"}, "MACs have one owner"},
 }
 

@@ -55,6 +55,7 @@ func (b *nodeBench) addBaselines(r *Report, cases []NodeCase) error {
 func (b *nodeBench) simulate(name string, c *NodeCase, period time.Duration) (*Result, error) {
 	o := detect.Defaults()
 	o.Nodes, o.PEs, o.Period, o.Samples, o.Seed = b.Nodes, (b.PEs+b.Nodes-1)/b.Nodes, period, b.Samples, b.Seed
+	o.Loss = b.Loss
 	o.Literal, o.PRRTE = name == "literal", name == "prrte"
 	res := &Result{
 		Case: c.Name, Nodes: b.Nodes, PEs: o.Nodes * o.PEs, Detector: name, Tier: name + simulated, Period: measure.Milliseconds(period), Simulated: true,
@@ -64,7 +65,7 @@ func (b *nodeBench) simulate(name string, c *NodeCase, period time.Duration) (*R
 		res.NotHere = "the paper has no agents"
 		return res, nil
 	case c.part == nothing:
-		o.Fail, o.Duration = "none", uneventful
+		o.Fail, o.Duration = "none", b.calm()
 	case c.part == onePE:
 		o.Fail, o.Death = "random:1", "pe"
 	case c.takes:

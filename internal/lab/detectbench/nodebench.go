@@ -33,6 +33,9 @@ type NodeOptions struct {
 	Traffic   bool     // PEs put data to each other all the time
 	Baselines []string // simulated beside the jobs: some of BaselineNames
 
+	Calm time.Duration // how long a job runs in which nothing fails; 0: usualCalm
+	Loss float64       // percent of the packets of each node that are lost once all PEs are ready
+
 	Seed     uint64
 	Tiers    []string            // allowed values of Watchdog
 	Progress func(done, all int) // called for each failure; nil: no call
@@ -46,6 +49,8 @@ const (
 	maxNodes  = 64 // as many as --emulate starts
 	maxPeriod = 10 * time.Second
 	maxLease  = 10 * time.Minute
+	maxCalm   = 24 * time.Hour
+	maxLoss   = 90 // percent, as in simulations
 )
 
 // Check checks the options.
@@ -75,6 +80,15 @@ func (o *NodeOptions) Check() error {
 	}
 	if o.Lease < 0 || o.Lease > maxLease {
 		return fmt.Errorf("--lease: %v, want at most %v", o.Lease, maxLease)
+	}
+	if o.Calm < 0 || o.Calm > maxCalm {
+		return fmt.Errorf("--calm: %v, want at most %v", o.Calm, maxCalm)
+	}
+	if !(o.Loss >= 0 && o.Loss <= maxLoss) {
+		return fmt.Errorf("--loss: %v, want a percentage from 0 to %v", o.Loss, maxLoss)
+	}
+	if o.Loss > 0 && !o.Apart {
+		return fmt.Errorf("--loss: %v loses packets between the interfaces of nodes, want --emulate %d:netns, where nodes have interfaces", o.Loss, o.Nodes)
 	}
 	if err := o.checkBaselines(); err != nil {
 		return err
@@ -174,7 +188,7 @@ const oneClock = "one clock: emulated"
 func (b *nodeBench) measure(ctx context.Context, fail nodeInjector) (*Report, error) {
 	r := &Report{
 		Head:    measure.Head{Program: programName, Version: reportVersion, Seed: b.Seed},
-		Emulate: b.emulate(), Clock: oneClock, Machine: measure.MachineBefore(),
+		Emulate: b.emulate(), Clock: oneClock, Loss: b.Loss, Machine: measure.MachineBefore(),
 	}
 	if b.Watchdog != Best {
 		r.Watchdog = b.Watchdog
@@ -233,6 +247,8 @@ func (b *nodeBench) addTrial(ctx context.Context, fail nodeInjector, all []*Resu
 		return fmt.Errorf("case %s, %s: %w", res.Case, res.seriesName(), err)
 	}
 	res.addNodes(t)
+	res.Packets += t.packets.Seen
+	res.PacketsLost += t.packets.Lost
 	return nil
 }
 
@@ -240,6 +256,9 @@ func (b *nodeBench) addTrial(ctx context.Context, fail nodeInjector, all []*Resu
 func (b *nodeBench) missing(c *NodeCase) string {
 	if c.cutsLinks(b.Apart) && os.Geteuid() != 0 {
 		return "takes an interface down, which takes root; --emulate without netns has no interfaces"
+	}
+	if b.Loss > 0 && os.Geteuid() != 0 {
+		return "a program in the kernel loses packets, which takes root"
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -29,6 +30,10 @@ func TestCheckNodes(t *testing.T) {
 		`--heartbeat-tier: "x", want some of kernel`: func(o *NodeOptions) { o.HeartbeatTiers = []string{"user", "x"} },
 		"--heartbeat-period: 0s, want more than 0":   func(o *NodeOptions) { o.HeartbeatPeriods = []time.Duration{1, 0} },
 		"--lease: 11m0s, want at most 10m0s":         func(o *NodeOptions) { o.Lease = 11 * time.Minute },
+		"--calm: 25h0m0s, want at most 24h":          func(o *NodeOptions) { o.Calm = 25 * time.Hour },
+		"--loss: 91, want a percentage from 0 to 90": func(o *NodeOptions) { o.Loss, o.Apart = 91, true },
+		"--loss: NaN, want a percentage":             func(o *NodeOptions) { o.Loss, o.Apart = math.NaN(), true },
+		"--loss: 5 loses packets between":            func(o *NodeOptions) { o.Loss = 5 },
 		`--cases: "cut" takes the interface`:         func(o *NodeOptions) { o.Cases = []string{"cut"} },
 		`--cases: "random:3", want a number`:         func(o *NodeOptions) { o.Cases = []string{"random:3"} },
 	})

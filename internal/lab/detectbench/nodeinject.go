@@ -1,6 +1,7 @@
 package detectbench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,20 +11,23 @@ import (
 	"time"
 
 	"github.com/goshmem/goshmem/internal/lab/measure"
+	"github.com/goshmem/goshmem/internal/lab/netfault"
 	"github.com/goshmem/goshmem/internal/lab/rerun"
 	"github.com/goshmem/goshmem/internal/launch"
+	"github.com/goshmem/goshmem/internal/nodes"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
 // nodeScene is a job on several nodes in which something is going to fail.
 type nodeScene struct {
 	*rerun.Run
-	lines   <-chan nodeLine // output of the PEs
-	said    *mentions       // standard error of oshrun
-	ready   []*nodeLine     // by PE
-	seen    []*nodeSeen     // reports, by PE
-	targets []rerun.Process // what is killed
-	doomed  []rerun.Process // all processes of nodes that fail: they may outlive the job if only their link is cut
+	lines   <-chan nodeLine  // output of the PEs
+	said    *mentions        // standard error of oshrun
+	ready   []*nodeLine      // by PE
+	seen    []*nodeSeen      // reports, by PE
+	targets []rerun.Process  // what is killed
+	doomed  []rerun.Process  // all processes of nodes that fail: they may outlive the job if only their link is cut
+	losses  *netfault.Losses // nil: nothing is lost
 }
 
 // nodeTrial is one injected failure and the reports of the survivors.
@@ -36,24 +40,28 @@ type nodeTrial struct {
 	said     time.Duration // when oshrun had told of all that is lost; 0: never
 	accused  int           // nodes that oshrun has told to be lost though they live
 	seen     []*nodeSeen   // report of each PE; nil: none came
+	packets  netfault.Count
 }
 
 // runTrial starts a job and makes the failure of a case. A job that hangs and is killed counts as a trial: PEs without a
 // report have missed the failure.
 func (b *nodeBench) runTrial(parent context.Context, c NodeCase, s setting) (t *nodeTrial, err error) {
-	ctx, cancel := context.WithTimeout(parent, 2*learnTimeout+b.limit())
-	defer cancel()
-	v := c.choose(b.rng, b.Nodes, b.PEs)
 	limit := b.limit()
 	if c.part == nothing {
-		limit = uneventful
+		limit = b.calm()
 	}
+	ctx, cancel := context.WithTimeout(parent, 2*learnTimeout+limit)
+	defer cancel()
+	v := c.choose(b.rng, b.Nodes, b.PEs)
 	j, err := b.start(ctx, s, v, limit)
 	if err != nil {
 		return nil, err
 	}
 	t = &nodeTrial{seen: j.seen}
 	if err = j.awaitReady(t, v); err == nil {
+		err = b.loseBetween(j)
+	}
+	if err == nil {
 		select { // until all survivors are in their calls
 		case <-time.After(b.pause(s)):
 			err = b.inject(j, &c, t, v)
@@ -63,7 +71,9 @@ func (b *nodeBench) runTrial(parent context.Context, c NodeCase, s setting) (t *
 	}
 	if err == nil {
 		j.awaitReports(t)
-	} else {
+		t.packets, err = j.endLosses()
+	}
+	if err != nil {
 		cancel()
 	}
 	for range j.lines { // read to the end, so that no PE blocks on a full pipe
@@ -90,8 +100,44 @@ func (b *nodeBench) runTrial(parent context.Context, c NodeCase, s setting) (t *
 	return t, nil
 }
 
-// uneventful is how long a job runs in which nothing fails.
-const uneventful = 2 * time.Second
+// usualCalm is how long a job runs in which nothing fails, unless Calm is given.
+const usualCalm = 2 * time.Second
+
+func (o *NodeOptions) calm() time.Duration { return cmp.Or(o.Calm, usualCalm) }
+
+// loseBetween begins to lose packets between the nodes.
+func (b *nodeBench) loseBetween(j *nodeScene) error {
+	if b.Loss == 0 {
+		return nil
+	}
+	all, err := rerun.LookAtProcesses()
+	if err != nil {
+		return err
+	}
+	daemon, err := j.daemonOf(j.ready[0].Node)
+	if err != nil {
+		return err
+	}
+	c := netfault.Config{Process: all[daemon].Parent, Percent: b.Loss, Seed: b.rng.Uint64()}
+	for node := range b.Nodes {
+		c.Interfaces = append(c.Interfaces, nodes.PortOf(node))
+	}
+	j.losses, err = netfault.Start(c)
+	return err
+}
+
+// endLosses loses no more packets, and counts those there were.
+func (j *nodeScene) endLosses() (sum netfault.Count, err error) {
+	if j.losses == nil {
+		return sum, nil
+	}
+	counts, err := j.losses.Counts()
+	for _, c := range counts {
+		sum.Seen += c.Seen
+		sum.Lost += c.Lost
+	}
+	return sum, measure.FirstError(err, j.losses.Close())
+}
 
 // lossOf returns how oshrun's message of the loss of a node begins.
 func lossOf(node int) string { return fmt.Sprintf("node node%d is lost ", node) }
@@ -180,9 +226,6 @@ func (j *nodeScene) daemonOf(node int) (int, error) {
 	return 0, fmt.Errorf("no PE is on node%d", node)
 }
 
-// portOf returns the interface of the holder's network behind which a node is (docs/nodes.md).
-func portOf(node int) string { return fmt.Sprintf("port%d", node) }
-
 // inject makes the failure.
 func (b *nodeBench) inject(j *nodeScene, c *NodeCase, t *nodeTrial, v victims) error {
 	if c.part == nothing {
@@ -198,7 +241,7 @@ func (b *nodeBench) inject(j *nodeScene, c *NodeCase, t *nodeTrial, v victims) e
 	for _, node := range v.nodes {
 		words = append(words, lossOf(node))
 		if c.cutsLinks(b.Apart) {
-			ports = append(ports, portOf(node))
+			ports = append(ports, nodes.PortOf(node))
 		}
 	}
 	if c.part == onePE {

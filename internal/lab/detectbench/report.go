@@ -18,6 +18,8 @@ type Report struct {
 	Emulate  string `json:"emulate,omitempty"`
 	Clock    string `json:"clock,omitempty"`
 	Watchdog string `json:"watchdog,omitempty"`
+	// Loss is the percentage of packets between nodes that are lost.
+	Loss float64 `json:"loss_percent,omitempty"`
 	measure.Machine
 	Cases []*Result `json:"cases"`
 }
@@ -57,6 +59,9 @@ type Result struct {
 	Unseen int            `json:"models_unseen,omitempty"` // survivors that did not see both models' declarations, or one model's view of the death in the other
 
 	Injected *sample.Spread `json:"inject_ms,omitempty"` // between nodes: end of the injection, of which there are several steps
+
+	Packets     uint64 `json:"packets,omitempty"`      // with losses: that nodes sent
+	PacketsLost uint64 `json:"packets_lost,omitempty"` // of those
 
 	False   int    `json:"false_reports"`           // reports of PEs that had not failed
 	Missed  int    `json:"missed"`                  // survivors that did not learn of the failure

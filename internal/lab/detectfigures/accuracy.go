@@ -34,8 +34,14 @@ func figure8(o *Options) (all []experiment) {
 	return all
 }
 
-// figure8Loss loses pings, answers and heartbeats at random.
-func figure8Loss(*Options) (all []experiment) {
+// calm is how long a real job runs that loses packets.
+const calm = 20 * time.Second
+
+// figure8Loss loses pings, answers and heartbeats at random; in real jobs all packets.
+func figure8Loss(o *Options) (all []experiment) {
+	for _, loss := range losses {
+		all = append(all, experiment{how: Emulated, detector: ours, fails: noDeath, nodes: slices.Max(o.Nodes), pes: 1, period: 100 * time.Millisecond, loss: loss, calm: calm})
+	}
 	for _, detector := range []string{ours, oursUser, literal} {
 		for _, loss := range losses {
 			all = append(all, experiment{how: Simulated, detector: detector, fails: noDeath, nodes: paperNodes, pes: 1, period: 100 * time.Millisecond, loss: loss})

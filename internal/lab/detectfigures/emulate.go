@@ -26,9 +26,9 @@ type view struct{ first, last float64 }
 // emulate lets something fail in one real job.
 func (o *Options) emulate(ctx context.Context, e *experiment, seed uint64) (*trial, error) {
 	n := detectbench.NodeOptions{
-		Cases: []string{e.fails}, Samples: 1, Nodes: e.nodes, PEs: e.nodes * e.pes, Seed: seed, Hybrid: e.detector == hybrid, Traffic: e.traffic,
+		Cases: []string{e.fails}, Samples: 1, Nodes: e.nodes, PEs: e.nodes * e.pes, Seed: seed, Hybrid: e.detector == hybrid, Traffic: e.traffic, Calm: e.calm, Loss: e.loss,
 		// Without a network of its own, a node's death is told by the end of connections, not by silence.
-		Apart:    e.fails != processDeath && e.fails != noDeath,
+		Apart:    e.fails != processDeath && e.fails != noDeath || e.loss > 0,
 		Watchdog: detectbench.Best, Tiers: o.Tiers, Program: o.Program,
 	}
 	if e.period > 0 {

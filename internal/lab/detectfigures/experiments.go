@@ -17,8 +17,9 @@ type experiment struct {
 	nodes    int
 	pes      int // of each node
 	period   time.Duration
-	loss     float64 // percent of pings and answers
-	traffic  bool    // PEs put data to each other all the time
+	loss     float64       // percent of pings and answers; of all packets in a real job
+	traffic  bool          // PEs put data to each other all the time
+	calm     time.Duration // of a real job in which nothing fails; 0: two seconds
 }
 
 // rows returns the rows of an experiment, without samples: one, or one for each way in which a hybrid PE learns of a death.

@@ -144,3 +144,16 @@ func (all Processes) NodeOf(daemon int) ([]Process, error) {
 	}
 	return node, nil
 }
+
+// HolderOf returns the process of a job that holds the network of its emulated nodes.
+func (all Processes) HolderOf(oshrun int) (Process, error) {
+	if _, ok := all[oshrun]; !ok {
+		return Process{}, fmt.Errorf("no process has the number %d", oshrun)
+	}
+	for _, p := range all.childrenOf(oshrun) {
+		if len(p.Words) == 3 && p.Words[1] == "daemon" && p.Words[2] == "--network" {
+			return p, nil
+		}
+	}
+	return Process{}, fmt.Errorf("process %d is no oshrun whose nodes have networks of their own", oshrun)
+}

@@ -91,6 +91,7 @@ var detectMutants = []mutant{
 	{"detector/ring/mend.go", "\t\tif now >= p.end {\n\t\t\tout, accused = m.accuse(p.node, Silent, out), true\n\t\t\tcontinue\n\t\t}\n", "\t\tif now >= p.end {\n\t\t\treturn m.accuseNow(now, p.node, Silent, out)\n\t\t}\n", "members of a window are accused one by one", "sim/detect TestMending"},
 	{"detector/ring/mend.go", "\t\t\tout = m.ask(now, p.node, out)\n", "", "a suspect is not asked by way of others", "detector/ring TestOneWayIsEnough"},
 	{"detector/ring/mend.go", "\t\t\tout = m.sendPing(now, p.node, out)\n\t\t\tout = m.ask", "\t\t\tout = m.ask", "a suspect is asked by way of others only", "detector/ring TestOneWayIsEnough"},
+	{"detector/ring/config.go", "Probes: 20,", "Probes: 3,", "three pings verify: a network that loses some costs nodes", "sim/detect TestNoFalseReports"},
 	{"detector/ring/mend.go", "if p.rounds == t.Probes-1 {", "if true {", "a suspect has one chance", "detector/ring TestOneWayIsEnough"},
 	{"detector/ring/mend.go", "(q == nil || q.answered)", "q == nil", "who has answered is not asked for help, so that a small ring has no helpers", "detector/ring TestBrokenWay"},
 	{"detector/ring/mend.go", "!m.roster.IsDead(h) && (q == nil || q.answered)", "(q == nil || q != nil)", "the dead are asked for help", "detector/ring TestHelpers"},
