@@ -42,6 +42,7 @@ func TestSSHCluster(t *testing.T) { // its processes keep all processors busy, s
 		c.testLoss(t, launch, program, "g1")
 		c.testLoss(t, append([]string{"--recover"}, launch...), program, "g2")
 	})
+	c.testHeartbeats(t, launch, "g3")
 	testMeetings(t, func(t *testing.T, hosts int, args ...string) *job {
 		return c.prepare(t, slices.Concat(launch, []string{"-n", fmt.Sprint(hosts)}, args)...)
 	})
@@ -76,6 +77,7 @@ func TestSlurmCluster(t *testing.T) { // its processes keep all processors busy,
 		j.begin()
 		j.expect(50, "spawn for PE 0: host elsewhere is not in Slurm's allocation")
 	})
+	c.testHeartbeats(t, nil, "n2")
 	testMeetings(t, func(t *testing.T, hosts int, args ...string) *job {
 		return c.prepare(t, slices.Concat([]string{"-n", fmt.Sprint(hosts)}, args)...)
 	})
@@ -160,6 +162,20 @@ func (c *cluster) testLoss(t *testing.T, launch []string, program, host string) 
 			t.Errorf("status %d, said %q, want %q in it", status, said, words)
 		}
 		c.expectIdle(t)
+	})
+}
+
+// testHeartbeats runs jobs whose nodes watch each other.
+func (c *cluster) testHeartbeats(t *testing.T, launch []string, host string) {
+	t.Helper()
+	t.Run("heartbeats", func(t *testing.T) {
+		program := testenv.CompileC(t, testenv.MPICH, filepath.Join("testdata", "cluster.c"))
+		launch := append([]string{"--heartbeat-period", "100ms", "-v"}, launch...)
+		j := c.prepare(t, slices.Concat(launch, []string{program, "hello"})...)
+		j.begin()
+		j.expect(0, ", every 100ms")
+		c.testLoss(t, launch, program, host)
+		c.testLoss(t, append([]string{"--recover"}, launch...), program, host)
 	})
 }
 

@@ -225,22 +225,27 @@ func (p *faulty) wrong(format string, args ...any) {
 	}
 }
 
-// judge notes an error of an operation on a PE, or on several if to is negative. The error has to name PEs that are dead on the
-// page by then, the target among them. It returns whether there was none.
+// judge notes an error of an operation, see judgeError. It returns whether there was none.
 func (p *faulty) judge(op string, to int, err error) bool {
+	return judgeError(p.w, op, to, err, p.wrong, func(pe int) { p.unheard[pe] = true })
+}
+
+// judgeError checks an error of an operation on a PE, or on several if to is negative: it has to name PEs that are dead on the
+// page by then, the target among them. Named is called for each. It returns whether there was no error.
+func judgeError(w *shmem.World, op string, to int, err error, wrong func(format string, args ...any), named func(pe int)) bool {
 	if err == nil {
 		return true
 	}
 	dead, is := errors.AsType[*shmem.PEError](err)
 	if !is || !errors.Is(err, shmem.ErrPEDied) || to >= 0 && !slices.Contains(dead.PEs, to) {
-		p.wrong("%s on PE %d: %v", op, to, err)
+		wrong("%s on PE %d: %v", op, to, err)
 		return false
 	}
-	failed := p.w.Failed()
+	failed := w.Failed()
 	for _, pe := range dead.PEs {
-		p.unheard[pe] = true
+		named(pe)
 		if !slices.Contains(failed, pe) {
-			p.wrong("%s on PE %d: %v; the page has %v", op, to, err, failed)
+			wrong("%s on PE %d: %v; the page has %v", op, to, err, failed)
 		}
 	}
 	return false

@@ -179,27 +179,13 @@ func (p *nodeFaultPE) insist(err error) {
 	}
 }
 
-// judge notes an error of an operation on a PE, or on several if to is negative. The error has to name PEs that are dead on
-// the page by then, the target among them. It returns whether there was none.
+// judge notes an error of an operation, see judgeError. It returns whether there was none.
 func (p *nodeFaultPE) judge(op string, to int, err error) bool {
-	if err == nil {
-		return true
-	}
-	dead, is := errors.AsType[*shmem.PEError](err)
-	if !is || !errors.Is(err, shmem.ErrPEDied) || to >= 0 && !slices.Contains(dead.PEs, to) {
-		p.wrong("%s on PE %d: %v", op, to, err)
-		return false
-	}
-	failed := p.w.Failed()
-	for _, pe := range dead.PEs {
-		if !slices.Contains(failed, pe) {
-			p.wrong("%s on PE %d: %v; the page has %v", op, to, err, failed)
-		}
+	return judgeError(p.w, op, to, err, p.wrong, func(pe int) {
 		if !slices.Contains(p.Report.Accused, pe) {
 			p.Report.Accused = append(p.Report.Accused, pe)
 		}
-	}
-	return false
+	})
 }
 
 // run calls what the phase is of until the test wants the end.

@@ -123,11 +123,24 @@ func (c *cutJob) leaveAlone() {
 func (c *cutJob) rejoin() {
 	c.t.Helper()
 	c.began = time.Now()
+	check(c.t, c.tryRejoin())
+}
+
+func (c *cutJob) tryRejoin() error {
 	lines := ""
 	for _, node := range c.away {
 		lines += fmt.Sprintf("link set port%d master bridge\n", node)
 	}
-	c.batch(frontEnd, lines)
+	return c.tryBatch(frontEnd, lines)
+}
+
+// endAlone ends leaveAlone.
+func (c *cutJob) endAlone() error {
+	lines := "rule del pref 10\n"
+	for _, node := range c.away {
+		lines += fmt.Sprintf("neigh del %s dev bridge\n", placeAddress(node))
+	}
+	return c.tryBatch(frontEnd, lines)
 }
 
 // loseWay loses what one place sends to another one, silently. The sender has a hardware address of nobody, and the receiver drops
@@ -445,27 +458,33 @@ func TestCutWithoutMajority(t *testing.T) {
 	needParts(t)
 	for _, x := range []struct {
 		nodes, away int
+		heal        bool // as soon as oshrun has said why it ends the job
 		flags       []string
 		status      int
 		words       string
 	}{
-		{2, 2, nil, 1, "node0 and node1 do not answer; the front end and 0 other nodes are 1 of 3 votes, which is no majority"},
-		{3, 2, nil, 1, "node1 and node2 do not answer; the front end and 1 other node are 2 of 4 votes, which is no majority"},
-		{3, 3, nil, 1, "node0, node1 and node2 do not answer; the front end and 0 other nodes are 1 of 4 votes, which is no majority"},
-		{4, 4, nil, 1, "the front end and 0 other nodes are 1 of 5 votes, which is no majority"},
-		{4, 4, []string{"--partition", "continue"}, 1, "it does not answer the front end; no PE goes on"},
-		{5, 3, nil, 1, "node2, node3 and node4 do not answer; the front end and 2 other nodes are 3 of 6 votes, which is no majority"},
-		{5, 5, nil, 1, "the front end and 0 other nodes are 1 of 6 votes, which is no majority"},
+		{2, 2, false, nil, 1, "node0 and node1 do not answer; the front end and 0 other nodes are 1 of 3 votes, which is no majority"},
+		{3, 2, false, nil, 1, "node1 and node2 do not answer; the front end and 1 other node are 2 of 4 votes, which is no majority"},
+		{3, 3, true, nil, 1, "node0, node1 and node2 do not answer; the front end and 0 other nodes are 1 of 4 votes, which is no majority"},
+		{4, 4, false, nil, 1, "the front end and 0 other nodes are 1 of 5 votes, which is no majority"},
+		{4, 4, false, []string{"--partition", "continue"}, 1, "it does not answer the front end; no PE goes on"},
+		{5, 3, true, nil, 1, "node2, node3 and node4 do not answer; the front end and 2 other nodes are 3 of 6 votes, which is no majority"},
+		{5, 5, false, nil, 1, "the front end and 0 other nodes are 1 of 6 votes, which is no majority"},
 	} {
 		t.Run(fmt.Sprint(x.nodes, " without ", x.away, x.flags), func(t *testing.T) {
 			t.Parallel()
 			c := startCut(t, x.nodes, append(x.flags, lease(cutLease))...)
+			heal := c.tryRejoin
 			if x.away == x.nodes {
 				c.leaveAlone()
+				heal = c.endAlone
 			} else {
 				c.part(x.away)
 			}
 			c.awaitWords(x.words)
+			if x.heal {
+				_ = heal() // the job may have ended
+			}
 			c.untilEnded(c.allNodes(), cutLease+cutMargin)
 			c.expectEnd(x.status, x.words)
 		})

@@ -13,7 +13,7 @@ const closeAtMost = 10 * time.Second
 // Close ends every process of the job, passes on what they had written, however
 // long Hooks.Output takes for it, and frees everything.
 func (s *Step) Close() error {
-	s.Refuse()
+	s.Refuse(false)
 	s.agent.closing.Store(true)
 	s.Signal(syscall.SIGKILL)
 	s.background.spawns.Wait()

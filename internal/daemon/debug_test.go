@@ -40,7 +40,7 @@ func TestPEAwaitsDebugger(t *testing.T) {
 	if d.lookAt(s.pe(1)) {
 		t.Error("PE 1 no longer waits")
 	}
-	s.Refuse() // the job ends
+	s.Refuse(false) // the job ends
 	s.Signal(xunix.SIGCONT)
 	if line := s.line(); line != "1: runs" {
 		t.Errorf("line %q, want PE 1 to run", line)

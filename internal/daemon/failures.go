@@ -45,6 +45,7 @@ type failures struct {
 	// Both are under the lock of the table.
 	due    []publication // what waits for the agent
 	failed bool          // a PE of the first job has failed, which is still to be told the agent's keeper
+	silent bool          // no failure is made known to PEs any more
 
 	yielding sync.Mutex   // held by the one caller that yields; others do not wait for it
 	yielder  wait.Yielder // under yielding
@@ -178,6 +179,13 @@ func (f *failures) forsake(id ID) (is bool) {
 	return is
 }
 
+// silence lets no failure be known to PEs from now on. oshrun hears of them.
+func (f *failures) silence() {
+	f.table.mu.Lock()
+	defer f.table.mu.Unlock()
+	f.silent = true
+}
+
 // carryOut does the part of outcome o that belongs under the lock of the table: the agent, the page and the bells. It queues the
 // rest, which makeKnown delivers. The caller holds the lock, and calls makeKnown without it afterwards. rung says that
 // bells were rung. With Config.EndsFirst, PEs learn only of a death that another PE has asked for.
@@ -196,6 +204,10 @@ func (f *failures) carryOut(p *localPE, d death, o life.Outcome) (rung bool) {
 		return false
 	}
 	f.failed = f.failed || p.job.number == 0
+	if f.silent {
+		f.events.append(announcement{of: p, withOut: true, event: p.failedEvent(d)})
+		return false
+	}
 	x := publication{of: p, cause: causeOf(d.end), at: d.at, answered: f.agent.noteDeath(p.job, p.id.PE), asked: time.Now()}
 	by := p.wantedBy(d.end)
 	switch {
@@ -219,10 +231,13 @@ func (f *failures) carryOut(p *localPE, d death, o life.Outcome) (rung bool) {
 	if p.job.share.spans() && f.goesOn && by == "" { // of an end that was asked for, other nodes have to hear the request first
 		spread = &FarFailure{Job: p.id.Job, PEs: []int{p.id.PE}, End: d.end}
 	}
-	f.events.append(announcement{of: p, exited: true, end: d.end, withOut: true, after: x.done, spread: spread, event: &Event{
-		Kind: Failed, ID: p.id, PID: p.pid, End: d.end, Tier: d.tier, GoesOn: !p.life.Dead(), By: by,
-	}})
+	f.events.append(announcement{of: p, exited: true, end: d.end, withOut: true, after: x.done, spread: spread, event: p.failedEvent(d)})
 	return rung
+}
+
+// failedEvent returns what the launcher is told of a failure. The caller holds the lock of the table.
+func (p *localPE) failedEvent(d death) *Event {
+	return &Event{Kind: Failed, ID: p.id, PID: p.pid, End: d.end, Tier: d.tier, GoesOn: !p.life.Dead(), By: p.wantedBy(d.end)}
 }
 
 // makeKnown makes known what carryOut has noted. The caller holds no lock. One caller yields at a time. A second one goes

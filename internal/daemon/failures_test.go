@@ -65,6 +65,27 @@ func TestDeathIsPublished(t *testing.T) {
 	}
 }
 
+// A job that the front end has lost makes no death known to PEs any more. The front end hears of it.
+func TestDeathAfterTheJobIsLost(t *testing.T) {
+	s := startSleepers(t, 3, func(*settings) {})
+	j := s.table.jobs[0]
+	view, err := failure.Attach(int(j.memory.page.File().Fd()), j.key, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Refuse(true)
+	if err := syscall.Kill(j.procs[1].pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if e := nextOf(t, s, Failed); e.PE != 1 || e.End != (ending.End{Signal: 9}) {
+		t.Errorf("event %+v, want PE 1 killed by signal 9", e)
+	}
+	nextOf(t, s, Exited)
+	if all, epoch := view.All(); len(all) > 0 || epoch != 0 {
+		t.Errorf("page has %v in epoch %d, want nothing", all, epoch)
+	}
+}
+
 // A shell that exits well after its program decides how the PE has ended, even before the watch or the connection
 // reports the program's end. A program that goes on without its shell decides it itself.
 func TestShellEndsWell(t *testing.T) {

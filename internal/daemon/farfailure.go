@@ -74,6 +74,9 @@ func (f *failures) publishFar(j *localJob, far FarFailure) (rung bool, err error
 	}
 	f.table.mu.Lock()
 	defer f.table.mu.Unlock()
+	if f.silent {
+		return false, nil
+	}
 	var fresh []int
 	for _, pe := range far.PEs {
 		if !j.farFailed[pe] {
@@ -102,7 +105,7 @@ func (f *failures) publishLoss(j *localJob, far FarFailure) (rung bool, err erro
 	}
 	f.table.mu.Lock()
 	defer f.table.mu.Unlock()
-	if runs, _ := f.agent.isServing(); !runs || j.number != 0 || j.isOver() || !j.memory.publishLoss(far.PEs) {
+	if runs, _ := f.agent.isServing(); !runs || f.silent || j.number != 0 || j.isOver() || !j.memory.publishLoss(far.PEs) {
 		return false, nil
 	}
 	j.alertDue, j.failures = true, j.failures+1

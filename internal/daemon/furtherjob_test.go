@@ -198,7 +198,7 @@ func TestFurtherJobFails(t *testing.T) {
 	if got := receive(t, "notice", c.said); got != "spawn for PE 0: host1: no program" {
 		t.Errorf("the user is told %q", got)
 	}
-	s.Refuse()
+	s.Refuse(false)
 	if err := s.AddJob(c.layOut(2, &r)); err != errEnding { //nolint:errorlint // AddJob returns it unwrapped
 		t.Errorf("added while the job ends: %v, want %v", err, errEnding)
 	}

@@ -120,7 +120,7 @@ func (t *table) pesOf(node int) (all []FarFailure) {
 // EndNode kills all PEs and the agent, because others hold the node for dead. Nothing begins here any more. Close is still to
 // be called.
 func (s *Step) EndNode() {
-	s.Refuse()
+	s.Refuse(false)
 	s.agent.closing.Store(true)
 	s.agent.kill()
 	s.signals.send(syscall.SIGKILL)

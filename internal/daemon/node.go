@@ -36,8 +36,9 @@ type Node interface {
 	// Feed gives readers a chunk of standard input, after Launch. It never waits: Hooks.Credit tells
 	// when the next chunk may come.
 	Feed(c Chunk)
-	// Refuse lets no further job begin.
-	Refuse()
+	// Refuse lets no further job begin. With lost, the front end has lost the job: no failure is made known to PEs any
+	// more, so that none of them goes on without those that end first.
+	Refuse(lost bool)
 	// Forsake declares a PE failed that has lost its connection and has not joined again. It
 	// returns false if that is not so.
 	Forsake(id ID) bool

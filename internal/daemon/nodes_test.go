@@ -164,7 +164,7 @@ func (c *testCluster) launch() {
 // of the others among its children: they have to end first.
 func (c *testCluster) close() {
 	for _, s := range c.steps {
-		s.Refuse()
+		s.Refuse(false)
 		s.Signal(syscall.SIGKILL)
 	}
 	for _, s := range c.steps {

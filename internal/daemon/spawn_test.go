@@ -108,7 +108,7 @@ func TestSpawnFails(t *testing.T) {
 			t.Fatal("the job that could not be started still exists")
 		}
 	}
-	s.Refuse()
+	s.Refuse(false)
 	if _, err := s.spawner.spawn(&spawning{from: pmix.Proc{Nspace: "tool"}, apps: []spawnApp{app("sh", 1)}}); err != errEnding { //nolint:errorlint // spawn returns it unwrapped
 		t.Errorf("spawned while the job ends: %v, want %v", err, errEnding)
 	}

@@ -375,8 +375,13 @@ func (s *Step) Forsake(id ID) bool { return s.failures.forsake(id) }
 // joined last. One that runs, or waits for a processor, may be about to join.
 func (s *Step) IsAtWork(id ID) bool { return s.orders.isAtWork(id) }
 
-// Refuse lets no further job begin.
-func (s *Step) Refuse() { s.table.refuseJobs() }
+// Refuse lets no further job begin, and with lost makes no failure known to PEs any more, see Node.
+func (s *Step) Refuse(lost bool) {
+	s.table.refuseJobs()
+	if lost {
+		s.failures.silence()
+	}
+}
 
 // Ask gives an order to all PEs that run and returns their answers, at most
 // within the time given. A PE that takes no orders has none.

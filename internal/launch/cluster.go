@@ -200,10 +200,10 @@ func (c *Cluster) Feed(chunk daemon.Chunk) {
 	}
 }
 
-// Refuse lets no further job begin.
-func (c *Cluster) Refuse() {
+// Refuse lets no further job begin, see Node.
+func (c *Cluster) Refuse(lost bool) {
 	c.growth.refuse()
-	c.each(func(_ int, n Node) { n.Refuse() })
+	c.each(func(_ int, n Node) { n.Refuse(lost) })
 }
 
 // PID returns the number of a PE's process on its node.

@@ -39,7 +39,7 @@ func TestClusterReachesAll(t *testing.T) {
 	c.Signal(syscall.SIGTERM)
 	c.Suspend()
 	c.Resize(xunix.Window{Rows: 24, Columns: 80})
-	c.Refuse()
+	c.Refuse(false)
 	c.Feed(daemon.Chunk{To: daemon.AllReaders, Data: []byte("text")})
 	want := []string{"launch", "signal 15", "suspend", "resize 24, 80", "refuse", `feed -1: "text", false`}
 	for _, n := range []*fake{a, b} {

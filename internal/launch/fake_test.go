@@ -133,7 +133,7 @@ func (f *fake) Stopped() bool {
 	return f.stopped
 }
 
-func (f *fake) Refuse() { f.note("refuse") }
+func (f *fake) Refuse(bool) { f.note("refuse") }
 
 func (f *fake) Resize(w xunix.Window) { f.note("resize %d, %d", w.Rows, w.Columns) }
 

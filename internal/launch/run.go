@@ -241,7 +241,7 @@ func (r *run) endUnwritten(err error) {
 // askToEnd has a signal sent that ends the PEs, after the orders that are to be given first. Nothing
 // more is started.
 func (r *run) askToEnd(sig syscall.Signal) {
-	r.cluster.Refuse()
+	r.cluster.Refuse(false)
 	if r.stop.look != nil { // the job was about to be stopped: PEs that have stopped could not end
 		r.stop.look = nil
 		r.cluster.Signal(xunix.SIGCONT)

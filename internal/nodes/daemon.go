@@ -229,6 +229,9 @@ func (d *nodeDaemon) take(f wire.Frame) {
 	case wire.KindProbe:
 		d.send(wire.Frame{Kind: wire.KindProbed, Stream: f.Stream})
 		return
+	case wire.KindGoesOn:
+		d.watcher.Load().release(f.Stream)
+		return
 	case wire.KindEndNode:
 		go d.fall(errors.New(string(f.Body))) // it takes locks that others may hold for a moment, and closes the link
 		return

@@ -42,6 +42,7 @@ type judge struct {
 	reached []bool                   // by node: it has answered a datagram
 	silent  []bool                   // by node: it has not answered the last probe
 	fenced  []bool                   // by node: it is being fenced, or was
+	ended   bool                     // the job was ended: there was no majority
 }
 
 // judgeBit tells the questions of a judge from those of a survey.
@@ -333,6 +334,14 @@ func (j *judge) takeEnd(node int) bool {
 
 // endJob ends the job, because the front end has no majority any more.
 func (j *judge) endJob(why string) {
+	j.mu.Lock()
+	j.ended = true
+	j.mu.Unlock()
+	for _, m := range j.started { // before the first PE is ended: of the others none goes on without it
+		if !m.isLost() {
+			m.Refuse(true)
+		}
+	}
 	for _, m := range j.started {
 		if !m.isLost() {
 			remote.LoseJob(m.Client, why)
@@ -354,6 +363,16 @@ func (j *judge) endJob(why string) {
 			}
 		}
 	})
+}
+
+// goesOn says that the job was not ended for want of a majority.
+func (j *judge) goesOn() bool {
+	if j == nil {
+		return true
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return !j.ended
 }
 
 // isOver says that there is no watch, or not any more.

@@ -262,6 +262,11 @@ func (m *member) hear(f wire.Frame) error {
 		return nil
 	case wire.KindAccuse:
 		return m.root.theJudge().takeAccusation(m.index, f)
+	case wire.KindLinkBack:
+		if m.root.theJudge().goesOn() {
+			m.send(wire.Frame{Kind: wire.KindGoesOn, Stream: f.Stream})
+		}
+		return nil
 	case wire.KindFallen:
 		m.noteEnd()
 		if m.root.theJudge().takeEnd(m.index) {

@@ -31,11 +31,14 @@ import (
 //	starts its detector                   <------------ KindWatch: where all nodes answer
 //	KindAccuse                            ------------> judge: is the node lost?
 //	tells its step and its PMIx server    <------------ KindNodeDead: it is
+//	its link is back: KindLinkBack        ------------> does the job go on?
+//	tells what it has kept back           <------------ KindGoesOn: it does
 //	ends its node                         <------------ KindEndNode: the daemon's own node is to go
 //
 // A death that is proven is known to all daemons before the front end has heard of it, and the step hears of it at once. A node
-// whose link to the front end has broken is the exception: its step hears of the death when the link is back. Otherwise, where
-// all nodes are cut off from the front end, PEs would go on without those of the node whose lease ends first.
+// whose link to the front end has broken is the exception: its step hears of the death when the link is back and the front end
+// goes on with the job. Otherwise, where all nodes are cut off from the front end, PEs would go on without those of the node
+// whose lease ends first.
 
 // nodeIncarnation is the incarnation of each node: none is started again.
 const nodeIncarnation = 1
@@ -281,12 +284,27 @@ func (w *watcher) takeProof(node ring.Node, inc uint32, why ring.Reason) {
 	}
 }
 
-// noteLink notes that the link to the front end has broken, or that there is one again.
+// noteLink notes that the link to the front end has broken, or that there is one again. Then the front end is asked whether
+// the job goes on: it may have lost the job meanwhile, and be about to say so.
 func (w *watcher) noteLink(broken bool) {
 	if w == nil {
 		return
 	}
-	free := w.contact.set(broken)
+	if broken {
+		w.contact.cut()
+		return
+	}
+	if number := w.contact.back(); !w.isOver.Load() {
+		w.send(wire.Frame{Kind: wire.KindLinkBack, Stream: number})
+	}
+}
+
+// release makes known what was kept back, because the front end goes on with the job.
+func (w *watcher) release(number uint32) {
+	if w == nil {
+		return
+	}
+	free := w.contact.release(number)
 	if len(free) == 0 || w.isOver.Load() {
 		return
 	}
@@ -297,10 +315,12 @@ func (w *watcher) noteLink(broken bool) {
 	}()
 }
 
-// contact keeps losses of nodes back while the link to the front end is broken. The zero contact has a link.
+// contact keeps losses of nodes back while the front end is not known to go on with the job. It is from the beginning.
 type contact struct {
 	mu     sync.Mutex
-	broken bool
+	broken bool // there is no link, or the front end has not answered since there is one again
+	final  bool // it does not go on
+	cuts   uint32
 	kept   []int // nodes
 }
 
@@ -314,15 +334,39 @@ func (c *contact) admits(node int) bool {
 	return !c.broken
 }
 
-// set notes whether the link is broken, and returns the nodes whose loss may be known now.
-func (c *contact) set(broken bool) (free []int) {
+// cut notes that the link has broken.
+func (c *contact) cut() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.broken = broken
-	if !broken {
-		free, c.kept = c.kept, nil
+	c.broken = true
+	c.cuts++
+}
+
+// back returns the number of the question that the front end is asked over a new link.
+func (c *contact) back() uint32 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cuts
+}
+
+// release notes the answer to a question, and returns the nodes whose loss may be known now. The link may have broken
+// again since.
+func (c *contact) release(number uint32) (free []int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if number != c.cuts || c.final {
+		return nil
 	}
+	c.broken = false
+	free, c.kept = c.kept, nil
 	return free
+}
+
+// end notes that the front end has lost the job: nothing is known any more.
+func (c *contact) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.broken, c.final = true, true
 }
 
 // takeSilence takes that a node answers nobody, or nobody but others. The front end decides.
@@ -474,6 +518,15 @@ func (n *watchedNode) Report() daemon.Report {
 	r := n.Step.Report()
 	r.Heartbeat = n.watcher.report()
 	return r
+}
+
+// Refuse lets no further job begin. With lost, nothing of other nodes is made known any more either.
+func (n *watchedNode) Refuse(lost bool) {
+	if lost {
+		n.watcher.mute()
+		n.watcher.contact.end()
+	}
+	n.Step.Refuse(lost)
 }
 
 // Watch begins to watch other nodes.

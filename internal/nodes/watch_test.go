@@ -52,23 +52,34 @@ func TestWatchOfNoTier(t *testing.T) {
 	}
 }
 
-// Losses of nodes are kept back while the link to the front end is broken, and known when it is back.
+// Losses of nodes are kept back while the link to the front end is broken, and until the front end has said over a new
+// link that the job goes on.
 func TestContact(t *testing.T) {
 	t.Parallel()
 	var c contact
-	if !c.admits(1) || len(c.set(false)) > 0 {
+	if !c.admits(1) || len(c.release(c.back())) > 0 {
 		t.Error("a loss is kept back although there is a link")
 	}
-	if free := c.set(true); len(free) > 0 || c.admits(2) || c.admits(0) {
-		t.Errorf("losses are known although the link is broken: %v", free)
+	c.cut()
+	if c.admits(2) || c.admits(0) {
+		t.Error("losses are known although the link is broken")
 	}
-	if free := c.set(true); len(free) > 0 {
-		t.Errorf("losses of nodes %v are known although the link is broken", free)
+	first := c.back()
+	if c.admits(4) {
+		t.Error("a loss is known before the front end has answered")
 	}
-	if free := c.set(false); !slices.Equal(free, []int{2, 0}) || !c.admits(3) {
-		t.Errorf("losses of nodes %v are known when the link is back, want those of 2 and 0", free)
+	c.cut()
+	if free := c.release(first); len(free) > 0 || c.admits(5) {
+		t.Errorf("an old answer makes the losses of nodes %v known", free)
 	}
-	if free := c.set(false); len(free) > 0 {
+	if free := c.release(c.back()); !slices.Equal(free, []int{2, 0, 4, 5}) || !c.admits(3) {
+		t.Errorf("losses of nodes %v are known when the front end has answered, want those of 2, 0, 4 and 5", free)
+	}
+	if free := c.release(c.back()); len(free) > 0 {
 		t.Errorf("losses of nodes %v are known twice", free)
+	}
+	c.end()
+	if free := c.release(c.back()); c.admits(6) || len(free) > 0 || c.admits(6) {
+		t.Error("losses are known after the end of the job")
 	}
 }

@@ -234,7 +234,7 @@ func (c *Client) Feed(chunk daemon.Chunk) {
 }
 
 // Refuse lets no further job begin.
-func (c *Client) Refuse() { c.tell(wire.KindRefuse, nil) }
+func (c *Client) Refuse(lost bool) { c.tell(wire.KindRefuse, encode((*wire.Coder).Bool, lost)) }
 
 // SetAgents tells the node the addresses of the agents of all nodes.
 func (c *Client) SetAgents(addrs []string) error {

@@ -59,7 +59,7 @@ func (f *fake) Close() error                { f.note("close"); return f.err }
 func (f *fake) Events() <-chan daemon.Event { return f.events }
 func (f *fake) Signal(sig syscall.Signal)   { f.note("signal %d", sig) }
 func (f *fake) Suspend()                    { f.note("suspend") }
-func (f *fake) Refuse()                     { f.note("refuse") }
+func (f *fake) Refuse(lost bool)            { f.note("refuse %t", lost) }
 func (f *fake) Resize(w xunix.Window)       { f.note("resize %d, %d", w.Rows, w.Columns) }
 func (f *fake) Feed(c daemon.Chunk)         { f.note("feed %d: %d bytes, %t", c.To, len(c.Data), c.End) }
 func (f *fake) ToolURI() string             { return "tcp://tools" }

@@ -36,7 +36,7 @@ func TestCalls(t *testing.T) {
 	c.Resize(xunix.Window{Rows: 24, Columns: 80})
 	c.Feed(daemon.Chunk{To: 3, Data: make([]byte, 300<<10), End: true})
 	c.Feed(daemon.Chunk{To: daemon.AllReaders, End: true})
-	c.Refuse()
+	c.Refuse(true)
 	if err := c.FarFailed(daemon.FarFailure{PEs: []int{8, 9}, NodeLost: true, Before: true}); err != nil {
 		t.Error(err)
 	}
@@ -56,7 +56,7 @@ func TestCalls(t *testing.T) {
 	}
 	want := []string{
 		`agents ["a:1" ""]`, "launch", "signal 15", "suspend", "resize 24, 80",
-		"feed 3: 131072 bytes, false", "feed 3: 131072 bytes, false", "feed 3: 45056 bytes, true", "feed -1: 0 bytes, true", "refuse", "far failed [8 9], true, true",
+		"feed 3: 131072 bytes, false", "feed 3: 131072 bytes, false", "feed 3: 45056 bytes, true", "feed -1: 0 bytes, true", "refuse true", "far failed [8 9], true, true",
 		"pid 2.7", "stopped", "forsake 2.7", "at work 2.7", "go 2.7", "quit 2.7, 1s", fmt.Sprintf("ask %d, 1m0s", wire.OrderCalls), "close",
 	}
 	if got := f.noted(); !slices.Equal(got, want) {

@@ -75,7 +75,7 @@ func (s *Server) wish(f *wire.Frame) (do func(), err error) {
 	case wire.KindResize:
 		return carry(s, f, codeWindow, daemon.Node.Resize)
 	case wire.KindRefuse:
-		return carry(s, f, codeNothing, func(n daemon.Node, _ nothing) { n.Refuse() })
+		return carry(s, f, (*wire.Coder).Bool, daemon.Node.Refuse)
 	case wire.KindFarFailed:
 		return carry(s, f, codeFarFailure, func(n daemon.Node, far daemon.FarFailure) {
 			if err := n.FarFailed(far); err != nil {

@@ -99,6 +99,8 @@ const (
 	KindProbe                           // the front end measures the way: a daemon answers at once; the stream is a number
 	KindProbed                          // the answer, with the same stream
 	KindAccuse                          // a daemon holds a node for dead: the stream is the node; see Accusation
+	KindLinkBack                        // a daemon has a connection again: does the job go on? The stream is a number
+	KindGoesOn                          // the answer, with the same stream: it does
 	KindEndNode                         // a daemon is to end its node at once; the body says why
 )
 

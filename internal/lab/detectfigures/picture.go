@@ -50,7 +50,7 @@ func (f *Figure) over(p *plot.Figure, x func(*Row) float64) *plot.Figure {
 	for _, n := range numbers {
 		p.Names = append(p.Names, number(n))
 	}
-	place := func(n float64, i int) float64 { return plot.Beside(float64(slices.Index(numbers, n)), i, len(series)) }
+	place := func(n float64, i int) float64 { return plot.Around(float64(slices.Index(numbers, n)), i, len(series)) }
 	for i, name := range series {
 		s := plot.Series{Name: name}
 		for _, r := range f.Rows {

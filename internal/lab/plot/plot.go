@@ -139,6 +139,15 @@ const barsWidth = 0.8
 
 // Beside returns the X of a bar: bar number bar, from 0 on, of the of bars at x. A
 // published point of the same series has the same X.
-func Beside(x float64, bar, of int) float64 {
-	return x + barsWidth*((float64(bar)+0.5)/float64(of)-0.5)
+func Beside(x float64, bar, of int) float64 { return spread(x, bar, of, barsWidth) }
+
+// pointsWidth is the part of the distance between two values of X that points at one value fill. Points have no width that
+// shows where they belong to, so most of the distance stays empty.
+const pointsWidth = 0.4
+
+// Around returns the X of a point: point number point, from 0 on, of the of points at x.
+func Around(x float64, point, of int) float64 { return spread(x, point, of, pointsWidth) }
+
+func spread(x float64, i, of int, width float64) float64 {
+	return x + width*((float64(i)+0.5)/float64(of)-0.5)
 }

@@ -281,7 +281,7 @@ func testSignals(t *testing.T, start Start) {
 	for pe := range 3 {
 		n.await(pe, "ready")
 	}
-	n.Refuse()
+	n.Refuse(false)
 	n.Signal(xunix.SIGUSR1)
 	for pe, events := range n.history(3) {
 		if last := events[len(events)-1]; last.End.Code != 5 {
