@@ -22,7 +22,7 @@ AGAIN := $(AGAIN)|HealthyDoNotHang|EmulatedNice|EmulatedBinding|EmulatedStranger
 AGAIN := $(AGAIN)|Tune|CollRadix|Bench(Far|OnEmulatedNodes)|DetectBench(Nodes|Cut)|FarStats|StatsWithAndWithoutNodes
 AGAIN := $(AGAIN)|Emulated(AgentsEnd|SpawnsTogether|AddedNodeHearsOfFailure|EndOfNode|Isolation|Services|UnusedAgentKills|Group)
 AGAIN := $(AGAIN)|GlobalExit|ShmemOnEmulatedNodes|WatchdogShortOfDescriptors|FarFaultOf(EmptyNode|Starter)|HostsThatDiffer|EarlyKills
-AGAIN := $(AGAIN)|NodeFaults|Cut(InParts|WithoutMajority|OfWay|OfWayToFrontEnd|ForMoment|WhileFrontEndStops|ByStopOfFrontEnd)
+AGAIN := $(AGAIN)|DetectBenchLosses|Netfault|NodeFaults|Cut(InParts|WithoutMajority|OfWay|OfWayToFrontEnd|ForMoment|WhileFrontEndStops|ByStopOfFrontEnd)
 # PEs of a program with the race detector have some 7,000 page faults before main; with huge pages, fewer.
 GORACE := atexit_sleep_ms=0 no_huge_pages_for_shadow=0
 
