@@ -50,8 +50,8 @@ Both models of each PE have to see each other's declaration, and the same deaths
 With --json there are, in addition: emulate, clock and watchdog of the whole, and
 detector, simulated, hybrid, mpi_ms, models_unseen and inject_ms of each case: the
 end of the injection, which has several steps; with --loss also loss_percent of the
-whole, and packets and packets_lost of each case. The tier is that of the heartbeats, "default" if none was given; period_ms is
-0 then.`
+whole, and packets and packets_lost of each case. The tier is that of the heartbeats,
+"default" if none was given; period_ms is 0 then.`
 
 // detectNodeFlags are the flags of detect-bench for measurements between nodes.
 type detectNodeFlags struct {

@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"net/netip"
+	"os"
 	"os/signal"
 	"slices"
 	"strconv"
@@ -96,12 +96,12 @@ func runNetfault(cmd *cobra.Command, f *netfaultFlags, pid string) error {
 	if err != nil {
 		return fmt.Errorf("netfault: %w", err)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%v %% of the packets are lost, seed %d\n", f.percent, f.seed)
 	begin := time.Now()
-	<-ctx.Done()
-	counts, err := l.Counts()
-	reportLosses(cmd.OutOrStdout(), c.Interfaces, counts, time.Since(begin))
-	return measure.FirstError(err, l.Close())
+	if err = emit(cmd, fmt.Appendf(nil, "%v %% of the packets are lost, seed %d\n", f.percent, f.seed)); err == nil {
+		<-ctx.Done()
+	}
+	counts, lost := l.Counts()
+	return measure.FirstError(err, lost, l.Close(), emit(cmd, lossesTable(c.Interfaces, counts, time.Since(begin))))
 }
 
 // config returns what is lost.
@@ -121,6 +121,9 @@ func (f *netfaultFlags) config(pid string) (*netfault.Config, error) {
 	holder, err := all.HolderOf(number)
 	if err != nil {
 		return nil, usagef("oshrun --emulate 4:netns ... & oshrun netfault --percent 10 $!", "PID: %w", err)
+	}
+	if uid := os.Geteuid(); uid != 0 {
+		return nil, usagef("sudo oshrun netfault ...", "netfault: user %d, want root: a program in the kernel loses the packets", uid)
 	}
 	c.Process = holder.PID
 	ports, err := netfault.Interfaces(holder.PID)
@@ -158,8 +161,8 @@ func (f *netfaultFlags) receiver(there []string) (a netip.Addr, err error) {
 	return nodes.AddressOf(node), err
 }
 
-// reportLosses prints what has happened to packets.
-func reportLosses(w io.Writer, ports []string, counts []netfault.Count, d time.Duration) {
+// lossesTable returns what has happened to packets.
+func lossesTable(ports []string, counts []netfault.Count, d time.Duration) []byte {
 	rows := [][]string{{"PORT", "PACKETS", "LOST"}}
 	for i, x := range counts {
 		rows = append(rows, []string{ports[i], fmt.Sprint(x.Seen), fmt.Sprint(x.Lost)})
@@ -167,5 +170,5 @@ func reportLosses(w io.Writer, ports []string, counts []netfault.Count, d time.D
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "in %v:\n", d.Round(time.Millisecond))
 	tabulate(&b, rows)
-	_, _ = w.Write(b.Bytes()) // nobody is left to tell
+	return b.Bytes()
 }

@@ -154,8 +154,8 @@ func (r *root) startAgentOf(m *member, host *plan.Node) (*agentProcess, error) {
 
 // checkAddress says whether the network of emulated nodes has an address for a node.
 func checkAddress(number int) error {
-	if number >= mostAddresses {
-		return fmt.Errorf("node number %d of an emulated network, want at most %d nodes", number, mostAddresses)
+	if number >= MostEmulated {
+		return fmt.Errorf("node number %d of an emulated network, want at most %d nodes", number, MostEmulated)
 	}
 	return nil
 }

@@ -42,8 +42,7 @@ const (
 	holderFD   = 3       // the holder's connection with the front end, its first extra file
 	listening  = "ready" // what the holder sends with the listening socket and one for datagrams
 
-	mostSaid      = 4 << 10 // bytes of an error
-	mostAddresses = 253     // of nodes
+	mostSaid = 4 << 10 // bytes of an error
 )
 
 // What the holder tells the front end: a letter, and a text behind it.
@@ -54,7 +53,7 @@ const (
 )
 
 // MostEmulated is the largest number of nodes with networks of their own.
-const MostEmulated = mostAddresses
+const MostEmulated = 253
 
 // PortOf returns the interface of the bridge behind which a node is.
 func PortOf(node int) string { return fmt.Sprintf("port%d", node) }
