@@ -267,14 +267,14 @@ func TestDirectOperatorPanics(t *testing.T) {
 				t.Errorf("after the panic: %v, want %v", err, coll.ErrBroken)
 			}
 		}()
-		go func() {
-			nd.waitForSleeper(0) // it waits for the other member
-			release()
-		}()
 		return coll.ReducePrivate(unending(t), tm, make([]uint32, 10_000), make([]uint32, 10_000), func(_, _ []uint32) {
 			for atomic.LoadUint64(&nd.m.Control(0).Entries[5][1].Seq) < 1 {
 				runtime.Gosched()
 			}
+			go func() { // from here on, the root sleeps only to wait for the other member
+				nd.waitForSleeper(0)
+				release()
+			}()
 			panic("panic")
 		}, 0)
 	})
