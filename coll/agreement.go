@@ -51,6 +51,7 @@ func Agree(ctx context.Context, t *Team, flags uint64) (a Agreement, err error) 
 	}
 	t.waiter.Beat()
 	t.noteDeaths()
+	votes.announce()
 	seq := votes.latest() + 1
 	mine := votes.of(t.me, seq)
 	mine.Flags, mine.Epoch = flags, t.failures.Epoch()
@@ -85,8 +86,8 @@ func Agree(ctx context.Context, t *Team, flags uint64) (a Agreement, err error) 
 //
 //   - Owns: nothing; it is a view of a roster.
 //   - Writes: this member's own votes. Agree writes flags and epoch before the number, which
-//     publishes them.
-//   - Reads: all votes.
+//     publishes them. Voted, once.
+//   - Reads: all votes, and Voted.
 type votes struct{ *roster }
 
 // votes returns the view of the team's votes.
@@ -94,6 +95,16 @@ func (t *Team) votes() votes { return votes{&t.roster} }
 
 // of returns where member i votes in agreement seq.
 func (v votes) of(i int, seq uint64) *layout.Vote { return &v.members[i].Votes[v.id][seq&1] }
+
+// announce says that a member votes, before its first vote.
+func (v votes) announce() {
+	if voted := v.voted(); atomic.LoadUint64(voted) == 0 {
+		atomic.SwapUint64(voted, 1)
+	}
+}
+
+// voted returns the word that says whether a member of the team, or of an earlier one with its id, has voted.
+func (v votes) voted() *uint64 { return &v.members[0].Voted[v.id] }
 
 // latestOf returns the latest agreement that member i has entered.
 func (v votes) latestOf(i int) uint64 {

@@ -330,7 +330,10 @@ func playLeaving(agree bool) func(r *run) {
 		teams := r.all(0, false)
 		r.body = func(me int) error {
 			tm := teams[me]
-			defer tm.Leave()
+			defer func() {
+				tm.Leave()
+				tm.HasLeft(me) // others run before a process ends, whose end makes its last store visible
+			}()
 			for range me {
 				call := tm.Sync
 				if agree {

@@ -499,6 +499,7 @@ func (r *run) reset() {
 		c.Bell.Sleeping = 0
 		clear(c.Teams[:])
 		clear(c.Votes[:])
+		clear(c.Voted[:])
 		for _, id := range ids {
 			clear(c.Entries[id][:])
 			c.Slots[id] = [2][layout.SlotSize]byte{}

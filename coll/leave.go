@@ -12,7 +12,8 @@ import (
 //
 // A member that waits for a step which this one has not entered has entered that step itself.
 // So Leave rings only members that are further on. Mostly there are none, and no page of
-// another's bell is touched for nothing.
+// another's bell or votes is touched for nothing: of many members, the first looks there take longer than
+// all else that a short job ends with.
 //
 // No waiter is missed. The swap comes before the looks at the others' words. A member that goes to
 // sleep arms its bell between its own word and its last look at this one. So either Leave
@@ -30,9 +31,9 @@ func (t *Team) Leave() {
 	entered := word &^ marks
 	atomic.SwapUint64(t.word(t.me), left|word) // other marks matter to members that are in the last step still
 	t.votes().mark(left)
-	voted := t.votes().latest()
+	agreements, voted := atomic.LoadUint64(t.votes().voted()) != 0, t.votes().latest()
 	for i, m := range t.members {
-		if i != t.me && (atomic.LoadUint64(t.word(i))&^marks > entered || t.votes().latestOf(i) > voted) {
+		if i != t.me && (atomic.LoadUint64(t.word(i))&^marks > entered || agreements && t.votes().latestOf(i) > voted) {
 			rma.RingBell(&m.Bell)
 		}
 	}

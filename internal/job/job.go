@@ -337,24 +337,21 @@ func (j *Job) useMemory(m memory) (err error) {
 	return err
 }
 
-// publishChecks stores the checks that this PE asks for, and its process id, before the PEs meet.
+// publishChecks adds the checks that this PE asks for, and stores its process id, before the PEs meet.
 func (j *Job) publishChecks(checks []string) {
 	var word uint64
 	if slices.Contains(checks, envvar.CheckCollectives) {
 		word |= layout.CheckCollectives
 	}
-	own := &j.Map.Control(j.Local).Checks
-	atomic.StoreUint64(&own.Asked, word)
-	atomic.StoreUint64(&own.PID, uint64(os.Getpid()))
+	if word != 0 {
+		atomic.OrUint64(&j.Map.Control(0).Checks.Asked, word)
+	}
+	atomic.StoreUint64(&j.Map.Control(j.Local).Checks.PID, uint64(os.Getpid()))
 }
 
 // readChecks reads the checks that any PE asks for, after all PEs have met. All PEs find the same.
 func (j *Job) readChecks() {
-	var word uint64
-	for i := range layout.Local(j.Map.Len()) {
-		word |= atomic.LoadUint64(&j.Map.Control(i).Checks.Asked)
-	}
-	j.CheckCollectives = word&layout.CheckCollectives != 0
+	j.CheckCollectives = atomic.LoadUint64(&j.Map.Control(0).Checks.Asked)&layout.CheckCollectives != 0
 }
 
 // startWaiter makes the waiter, on a node whose PEs share a number of processors. A

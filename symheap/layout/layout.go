@@ -11,7 +11,8 @@
 //	0           4096     Header                  step, once      every PE, once
 //	4096        64       Progress                owner           step, for --hang-timeout
 //	4160        64       Reach                   owner, once     PEs that exchange long messages with it, or large data
-//	4224        64       Checks                  owner, once     every PE
+//	4224        64       Checks                  PEs, once       every PE
+//	4288        512      Voted[64]               members, once   members of that team
 //	8128        64       Bell.Sleeping           owner, wakers   every PE after each put
 //	8192        4096     Heap (allocator)        owner           owner
 //	12288       4096     Teams[64]               owner           owner
@@ -165,12 +166,15 @@
 // mpi. Read only by receivers of messages, and by members of a team of two that the owner
 // has met in a step, so that every reader finds it.
 //
-// Checks: the owner stores Asked before it enters the PMIx fence of Init, which orders the
-// store. After the fence every PE loads the words of all PEs, so all find the same checks.
-// The owner stores Asked again at its next Init. It is the same word unless the environment
-// has changed; by then the other PEs have met the owner in a collective, before which they
-// had loaded the words. PID is stored once, before that fence; 0: unknown. PEs whose yields
+// Checks: PEs set bits of Asked in the segment of the node's first PE, by a locked instruction, before
+// they enter the PMIx fence of Init, which orders them. After the fence every PE loads that word, so all find the same
+// checks. Bits are never taken back. PID is stored by the owner, once, before that fence; 0: unknown. PEs whose yields
 // take long load it, and ask the kernel for the processor time of that process.
+//
+// Voted[t]: 1 from before the first vote in an agreement of team t on (sequentially consistent), for good. It
+// lies in the segment of the team's first member on the node. A member that leaves the team looks at the Votes of
+// others only if it finds 1 after it has set its mark. So a member that votes has been found there, or its look before it sleeps
+// finds the mark. The first look at a page of each other PE is dear, and most teams never vote.
 //
 // Area: what the owner contributes to a large reduction of private memory, of one team at a
 // time, and its part of the result. Plain stores before the owner's store to its arrival
@@ -338,7 +342,7 @@ const (
 	Magic = 0x4d454d48534f47 // "GOSHMEM", little endian
 	// FailureMagic begins a failure page.
 	FailureMagic = 0x4c494146534f47 // "GOSFAIL", little endian
-	Version      = 21
+	Version      = 22
 
 	MaxRegions = 8
 	MaxTeams   = 64
@@ -411,7 +415,7 @@ type Progress struct {
 // Checks says which mistakes of the program the PEs look for, and which process the PE is. It is
 // alone on its cache line.
 type Checks struct {
-	Asked uint64 // the checks that this PE asks for; all PEs make a check if any PE asks for it
+	Asked uint64 // of the node's first PE: the checks that PEs ask for; all make a check if any PE asks for it
 	PID   uint64 // process id of the PE; 0: unknown
 	_     [48]byte
 }
@@ -458,7 +462,8 @@ type Control struct {
 	Progress  Progress
 	Reach     Reach
 	Checks    Checks
-	_         [4096 - 256]byte
+	Voted     [MaxTeams]uint64 // of a team's first member: 1 if a member has voted in an agreement
+	_         [4096 - 256 - 8*MaxTeams]byte
 	Bell      Bell
 	Heap      alloc.Header
 	_         [4096 - unsafe.Sizeof(alloc.Header{})]byte

@@ -24,6 +24,7 @@ func TestOffsets(t *testing.T) {
 		{"Reach", unsafe.Offsetof(c.Reach), 4160},
 		{"Checks", unsafe.Offsetof(c.Checks), 4224},
 		{"Checks size", unsafe.Sizeof(c.Checks), 64},
+		{"Voted", unsafe.Offsetof(c.Voted), 4288},
 		{"Heap", unsafe.Offsetof(c.Heap), 8192},
 		{"Teams", unsafe.Offsetof(c.Teams), 12288},
 		{"Arrive", unsafe.Offsetof(c.Arrive), 16384},

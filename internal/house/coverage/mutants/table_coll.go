@@ -19,6 +19,7 @@ var collMutants = []mutant{
 	{"agreement.go", "if in&^marks < seq {", "if in < seq {", "a mark counts as a vote", "Teams/agreeCanceled"},
 	{"agreement.go", "atomic.SwapUint64(&mine.Seq, seq) // and not Store: see enterStep", "rma.StoreRelease(&mine.Seq, seq)", "two concurrent last voters do not see each other", "Teams/agree3"},
 	{"agreement.go", "return max(atomic.LoadUint64(&two[0].Seq)&^marks, atomic.LoadUint64(&two[1].Seq)&^marks)", "return atomic.LoadUint64(&two[0].Seq) &^ marks", "votes in odd steps are not seen", "Teams/agree2"},
+	{"agreement.go", "\tvotes.announce()\n", "", "a member that leaves does not know that others vote", "Teams/leavingVotes"},
 	{"agreement.go", "\t\t\ta.Failed = append(a.Failed, i)\n\t\t\tcontinue\n", "\t\t\tcontinue\n", "a member that died before it voted is not listed", "Teams/agree2"},
 	{"agreement.go", "atomic.StoreUint64(&v.of(v.me, k).Seq, seq)", "atomic.StoreUint64(&v.of(v.me, k&0).Seq, seq)", "a group finds the other vote of an earlier group", "Teams/histories"},
 
@@ -260,8 +261,9 @@ var collMutants = []mutant{
 	// leave.go
 	{"leave.go", "\t\t\trma.RingBell(&m.Bell)\n", "\t\t\t_ = m\n", "a member that leaves wakes no one", "Teams/leaving2"},
 	{"leave.go", "\tatomic.SwapUint64(t.word(t.me), left|word) // other marks matter to members that are in the last step still\n\tt.votes().mark(left)\n", "\tt.votes().mark(left)\n\trma.StoreRelease(t.word(t.me), left|word)\n", "a member that leaves misses one that enters at the same time", "Teams/leavingLocked"},
-	{"leave.go", " || t.votes().latestOf(i) > voted) {", " || t.votes().latestOf(i) > voted && false) {", "a member that leaves does not wake members that wait for its vote", "Teams/leavingVotes"},
+	{"leave.go", "agreements && t.votes().latestOf(i) > voted) {", "agreements && t.votes().latestOf(i) > voted && false) {", "a member that leaves does not wake members that wait for its vote", "Teams/leavingVotes"},
 	{"leave.go", "\tt.votes().mark(left)\n", "", "agreements wait for a member that has left", "Teams/leavingVotes"},
+	{"leave.go", "\tt.votes().mark(left)\n\tagreements, voted := atomic.LoadUint64(t.votes().voted()) != 0, t.votes().latest()\n", "\tagreements, voted := atomic.LoadUint64(t.votes().voted()) != 0, t.votes().latest()\n\tt.votes().mark(left)\n", "a member that leaves misses the first vote of one that votes at the same time", "Teams/leavingVotes"},
 	{"leave.go", "left|word) //", "left|t.state.Seq) //", "a member that leaves counts as further than it is", "TestLeaveInTheMidst"},
 	{"leave.go", "\tif t.released.Load() {\n\t\treturn\n\t}\n", "", "a member that has released a group marks another's word", "TestLeaveReleased"},
 	{"leave.go", "\tatomic.StoreUint64(t.word(t.me), seq)\n", "\tatomic.StoreUint64(t.word(t.me), atomic.LoadUint64(t.word(t.me))&^marks)\n", "a successor counts on from its own number alone", "TestRejoinInStep"},
