@@ -303,6 +303,9 @@ func (j *job) endedAfter(within time.Duration, meanwhile func()) (status int, sa
 func (j *job) over(within time.Duration, meanwhile func()) {
 	j.t.Helper()
 	timer := time.AfterFunc(within, func() {
+		if j.cmd.Process.Signal(syscall.SIGABRT) == nil { // Go's runtime prints where all goroutines are
+			<-time.After(2 * time.Second) // for what it says
+		}
 		_ = j.cmd.Process.Kill()
 		_ = j.life.SetReadDeadline(time.Now())
 	})

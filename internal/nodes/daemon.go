@@ -25,6 +25,7 @@ type nodeDaemon struct {
 	lease  time.Duration // as in the handover
 	link   *control.Link
 	send   func(wire.Frame) // to the front end
+	leave  func()           // ends the link, after what was sent
 	server *remote.Server
 	branch branch
 	logger zerolog.Logger
@@ -77,7 +78,7 @@ func RunDaemon(ctx context.Context, stdin io.Reader, logger zerolog.Logger) erro
 		return fmt.Errorf("front end: %w", err)
 	}
 	d.server = remote.NewServer(d.link, d.startStep)
-	d.send = d.link.Send
+	d.send, d.leave = d.link.Send, d.link.Leave
 	d.branch.send = d.send
 	d.junction.send, d.junction.logger = d.send, logger
 	d.link.Start(control.Handler{
@@ -168,7 +169,7 @@ const fallWithin = 500 * time.Millisecond
 func (d *nodeDaemon) giveUp(err error) {
 	d.watcher.Load().mute()
 	d.send(wire.Frame{Kind: wire.KindFallen, Body: []byte(err.Error())})
-	d.link.Leave() // first: what happens to the PEs is not their own
+	d.leave() // first: what happens to the PEs is not their own
 	d.end.Do(func() {
 		d.err, d.fallen = err, true
 		close(d.over)

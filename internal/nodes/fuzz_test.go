@@ -80,6 +80,7 @@ func seedFrames(f *testing.F) {
 	f.Helper()
 	order := agentOrder{Where: "host", Argv: []string{"true"}}
 	end := agentEnd{Said: "no way"}
+	accusation := wire.Accusation{Inc: 1, Proven: true}
 	var all []byte
 	for _, frame := range []wire.Frame{
 		{Kind: wire.KindStartAgent, Stream: 2, Body: wire.Encode(order.code)},
@@ -92,6 +93,10 @@ func seedFrames(f *testing.F) {
 		relayFrame(courier.ToRoot, wire.Frame{Kind: wire.KindQuestion, Body: wire.Split([]byte("12345678question"))[0]}),
 		relayFrame(courier.ToEveryone, wire.Frame{Kind: wire.KindTell, Body: wire.Split([]byte("news"))[0]}),
 		{Kind: wire.KindNodeDead, Stream: 2},
+		{Kind: wire.KindEndNode, Body: []byte("others have not heard from it")},
+		{Kind: wire.KindLinkBack, Stream: 1},
+		{Kind: wire.KindGoesOn, Stream: 1},
+		{Kind: wire.KindAccuse, Stream: 2, Body: accusation.Append(nil)},
 		{Kind: wire.KindProbe, Stream: 3},
 		{Kind: wire.KindProbed, Stream: 3},
 		{Kind: wire.KindLaunch, Stream: 1},
@@ -139,7 +144,7 @@ func FuzzMember(f *testing.F) {
 func FuzzDaemon(f *testing.F) {
 	seedFrames(f)
 	f.Fuzz(func(t *testing.T, open byte, b []byte) {
-		d := &nodeDaemon{logger: zerolog.Nop(), over: make(chan struct{})}
+		d := &nodeDaemon{logger: zerolog.Nop(), over: make(chan struct{}), leave: func() {}}
 		send := func(wire.Frame) {}
 		d.send, d.branch, d.junction.send = send, branch{send: send, over: true}, send
 		d.server = remote.NewServer(hole{}, func(daemon.Config, daemon.Hooks) (daemon.Node, error) { return nil, errors.New("no step") })
