@@ -189,8 +189,8 @@ func newSingleJob(checks []string) (*Job, error) {
 	if err := j.useMemory(m); err != nil {
 		return nil, err
 	}
-	j.publishChecks(checks)
-	j.readChecks()
+	j.publish(checks)
+	j.CheckCollectives = j.anyAsks()
 	j.startWaiter(runtime.NumCPU(), nil)
 	return j, nil
 }

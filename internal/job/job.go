@@ -244,11 +244,11 @@ func (j *Job) join(ctx context.Context, step string, checks []string, registered
 	if all, _ := j.Failures.All(); len(all) > 0 {
 		return &DeadError{Failures: all}
 	}
-	j.publishChecks(checks)
+	j.publish(checks)
 	if err = j.Fence(ctx); err != nil {
 		return err
 	}
-	j.readChecks()
+	j.CheckCollectives = j.anyAsks()
 	endMeeting := j.beginMeeting() // the kernel makes many PEs that start at once wait for long
 	<-registered
 	endMeeting()
@@ -337,21 +337,27 @@ func (j *Job) useMemory(m memory) (err error) {
 	return err
 }
 
-// publishChecks adds the checks that this PE asks for, and stores its process id, before the PEs meet.
-func (j *Job) publishChecks(checks []string) {
-	var word uint64
-	if slices.Contains(checks, envvar.CheckCollectives) {
-		word |= layout.CheckCollectives
+// publish tells the other PEs of the node, before the PEs meet, which process this PE is and whether it asks for the
+// check of collectives.
+func (j *Job) publish(checks []string) {
+	atomic.StoreUint64(&j.Map.Control(j.Local).Process.PID, uint64(os.Getpid()))
+	word, bit := &j.Map.Control(0).Asked[j.Local/64], uint64(1)<<(j.Local%64)
+	was, asks := atomic.LoadUint64(word)&bit != 0, slices.Contains(checks, envvar.CheckCollectives)
+	switch {
+	case asks && !was:
+		atomic.OrUint64(word, bit)
+	case was && !asks:
+		atomic.AndUint64(word, ^bit)
 	}
-	if word != 0 {
-		atomic.OrUint64(&j.Map.Control(0).Checks.Asked, word)
-	}
-	atomic.StoreUint64(&j.Map.Control(j.Local).Checks.PID, uint64(os.Getpid()))
 }
 
-// readChecks reads the checks that any PE asks for, after all PEs have met. All PEs find the same.
-func (j *Job) readChecks() {
-	j.CheckCollectives = atomic.LoadUint64(&j.Map.Control(0).Checks.Asked)&layout.CheckCollectives != 0
+// anyAsks says, after all PEs have met, whether any PE of the node asks for the check of collectives. All PEs find the same.
+func (j *Job) anyAsks() bool {
+	var all uint64
+	for w := range (j.Map.Len() + 63) / 64 {
+		all |= atomic.LoadUint64(&j.Map.Control(0).Asked[w])
+	}
+	return all != 0
 }
 
 // startWaiter makes the waiter, on a node whose PEs share a number of processors. A
@@ -379,7 +385,7 @@ const mostAsked = 64
 // process is unknown counts as that of other programs.
 func (j *Job) processorTime() (all time.Duration) {
 	for i := range layout.Local(j.Map.Len()) {
-		if pid := atomic.LoadUint64(&j.Map.Control(i).Checks.PID); pid != 0 {
+		if pid := atomic.LoadUint64(&j.Map.Control(i).Process.PID); pid != 0 {
 			one, _ := xunix.ProcessTimeOf(int(pid))
 			all += one
 		}

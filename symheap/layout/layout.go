@@ -11,8 +11,9 @@
 //	0           4096     Header                  step, once      every PE, once
 //	4096        64       Progress                owner           step, for --hang-timeout
 //	4160        64       Reach                   owner, once     PEs that exchange long messages with it, or large data
-//	4224        64       Checks                  PEs, once       every PE
+//	4224        64       Process                 owner, once     every PE
 //	4288        512      Voted[64]               members, once   members of that team
+//	4800        128      Asked[16]               PEs             every PE
 //	8128        64       Bell.Sleeping           owner, wakers   every PE after each put
 //	8192        4096     Heap (allocator)        owner           owner
 //	12288       4096     Teams[64]               owner           owner
@@ -166,15 +167,20 @@
 // mpi. Read only by receivers of messages, and by members of a team of two that the owner
 // has met in a step, so that every reader finds it.
 //
-// Checks: PEs set bits of Asked in the segment of the node's first PE, by a locked instruction, before
-// they enter the PMIx fence of Init, which orders them. After the fence every PE loads that word, so all find the same
-// checks. Bits are never taken back. PID is stored by the owner, once, before that fence; 0: unknown. PEs whose yields
+// Process: the owner stores PID once, before it enters the PMIx fence of Init, which orders the store. PEs whose yields
 // take long load it, and ask the kernel for the processor time of that process.
+//
+// Asked: bit i%64 of word i/64 says that the PE with index i on the node asks for the check of collectives. The
+// words are in the segment of the node's first PE. Each PE changes its own bit, by a locked instruction, before it
+// enters the fence of Init. After the fence every PE loads the words, so all find the same. The bit changes again at
+// the next Init, if the environment has changed. By then the other PEs have met the PE in a collective, before which
+// they had loaded the words. If each PE had a word in its own segment, every PE would look at a page of every other
+// one, and that first look is dear.
 //
 // Voted[t]: 1 from before the first vote in an agreement of team t on (sequentially consistent), for good. It
 // lies in the segment of the team's first member on the node. A member that leaves the team looks at the Votes of
 // others only if it finds 1 after it has set its mark. So a member that votes has been found there, or its look before it sleeps
-// finds the mark. The first look at a page of each other PE is dear, and most teams never vote.
+// finds the mark. Most teams never vote, and here, too, the first looks would be dear.
 //
 // Area: what the owner contributes to a large reduction of private memory, of one team at a
 // time, and its part of the result. Plain stores before the owner's store to its arrival
@@ -412,18 +418,11 @@ type Progress struct {
 	_     [40]byte
 }
 
-// Checks says which mistakes of the program the PEs look for, and which process the PE is. It is
-// alone on its cache line.
-type Checks struct {
-	Asked uint64 // of the node's first PE: the checks that PEs ask for; all make a check if any PE asks for it
-	PID   uint64 // process id of the PE; 0: unknown
-	_     [48]byte
+// Process says which process the PE is. It is alone on its cache line.
+type Process struct {
+	PID uint64 // 0: unknown
+	_   [56]byte
 }
-
-// The checks.
-const (
-	CheckCollectives = 1 << iota // that all members of a team call the same collective
-)
 
 // Team is a PE's state of one of its teams.
 type Team struct {
@@ -461,9 +460,10 @@ type Control struct {
 	_         [4096 - HeaderBytes]byte
 	Progress  Progress
 	Reach     Reach
-	Checks    Checks
-	Voted     [MaxTeams]uint64 // of a team's first member: 1 if a member has voted in an agreement
-	_         [4096 - 256 - 8*MaxTeams]byte
+	Process   Process
+	Voted     [MaxTeams]uint64      // of a team's first member: 1 if a member has voted in an agreement
+	Asked     [MaxLocal / 64]uint64 // of the node's first PE: who asks for the check of collectives; all make it if any PE does
+	_         [4096 - 256 - 8*MaxTeams - MaxLocal/8]byte
 	Bell      Bell
 	Heap      alloc.Header
 	_         [4096 - unsafe.Sizeof(alloc.Header{})]byte
