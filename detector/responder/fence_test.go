@@ -90,15 +90,19 @@ func TestFence(t *testing.T) {
 	})
 }
 
-// TestFenceKillsDaemon: a fence kills the daemon too. Its keeper tells of that.
+// TestFenceKillsDaemon: a fence kills the daemon too, after all others, which takes a while. Its keeper tells of that.
 func TestFenceKillsDaemon(t *testing.T) {
 	tiers(t, func(t *testing.T, tier Tier) {
 		cfg := newConfig(t, tier)
 		cfg.SpareDaemon, cfg.TTL = false, time.Minute
 		d := startDaemon(t, &cfg)
-		v, over := startSleeper(t)
-		if said := d.do("add", v.Process.Pid); said != "<nil>" {
-			t.Fatal(said)
+		var over [100]<-chan error
+		for i := range over {
+			var v *exec.Cmd
+			v, over[i] = startSleeper(t)
+			if said := d.do("add", v.Process.Pid); said != "<nil>" {
+				t.Fatal(said)
+			}
 		}
 		var keeper int
 		if tier != User {
@@ -106,7 +110,9 @@ func TestFenceKillsDaemon(t *testing.T) {
 		}
 		p := newPinger(t, &cfg, d.addr)
 		p.want(packet.Fence)
-		wantKilled(t, "a registered process", over)
+		for i := range over {
+			wantKilled(t, "a registered process", over[i])
+		}
 		wantKilled(t, "the daemon", d.over)
 		if tier == User {
 			p.awaitSilence()
