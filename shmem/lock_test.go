@@ -88,7 +88,10 @@ func (g lockedCounter) increment(t *testing.T, c *shmem.Ctx) {
 
 // Many PEs count under a lock with plain puts and gets, by Acquire and by Try. No change is lost.
 func TestLockExcludes(t *testing.T) {
-	const rounds = 400
+	rounds := 400
+	if testing.Short() {
+		rounds = 100
+	}
 	for _, npes := range []int{1, 2, 3, 8, 17} {
 		shmemtest.Run(t, npes, func(t *testing.T, w *shmem.World) {
 			c, l := w.Ctx(), must(shmem.NewLock(w))(t)
