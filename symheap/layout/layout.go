@@ -177,10 +177,10 @@
 // they had loaded the words. If each PE had a word in its own segment, every PE would look at a page of every other
 // one, and that first look is dear.
 //
-// Voted[t]: 1 from before the first vote in an agreement of team t on (sequentially consistent), for good. It
-// lies in the segment of the team's first member on the node. A member that leaves the team looks at the Votes of
-// others only if it finds 1 after it has set its mark. So a member that votes has been found there, or its look before it sleeps
-// finds the mark. Most teams never vote, and here, too, the first looks would be dear.
+// Voted[t]: a member stores 1 before its first vote in an agreement of team t, for good (sequentially consistent). The
+// word lies in the segment of the team's first member on the node. A member that leaves the team sets its mark, then
+// loads this word, and looks at the votes of others only if it finds 1. So either it finds a member that votes, or that
+// member finds the mark before it sleeps. Most teams never vote, and here, too, the first looks would be dear.
 //
 // Area: what the owner contributes to a large reduction of private memory, of one team at a
 // time, and its part of the result. Plain stores before the owner's store to its arrival
