@@ -129,6 +129,10 @@ func (r *report) baseMarkdown() string {
 	var product float64
 	var n int
 	for _, l := range r.Lines {
+		if l.Bound == "" { // a row of the new version only
+			table = append(table, []string{l.Row, l.Unit, l.Ours.String(), l.Ours.spread(), "", "", "", "", "", ""})
+			continue
+		}
 		table = append(table, []string{
 			l.Row, l.Unit, l.Ours.String(), l.Ours.spread(), l.Theirs.String(), l.Theirs.spread(),
 			strconv.FormatFloat(l.Ratio, 'f', 3, 64), l.Interval, l.Bound, l.Verdict,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"regexp"
+	"strings"
 	"testing"
 )
 
@@ -51,6 +52,28 @@ func TestBaseVerdicts(t *testing.T) {
 	}
 	if got := baseLines(values{strict: {"2pe/ft_barrier": one}}, values{strict: {"2pe/ft_barrier": one}}); len(got) != 1 || got[0].Row != "2pe/ft_barrier (strict)" {
 		t.Errorf("%+v, want one line of the row 2pe/ft_barrier (strict)", got)
+	}
+}
+
+// A report has nothing but the value in a row that the other version lacks.
+func TestReportOfNewRow(t *testing.T) {
+	lines := baseLines(values{goshmem: {"p/8": {2}, "get/8": {3}}}, values{goshmem: {"get/8": {3}}})
+	text := (&report{Lines: lines}).baseMarkdown()
+	cells := map[string]string{} // rows without blanks
+	for row := range strings.Lines(text) {
+		row = strings.TrimPrefix(strings.ReplaceAll(strings.TrimSpace(row), " ", ""), "|")
+		if name, rest, ok := strings.Cut(row, "|"); ok {
+			cells[name] = rest
+		}
+	}
+	if got, want := cells["p/8"], "ns|2.00|2.00..2.00|||||||"; got != want {
+		t.Errorf("new row: %q, want %q in\n%s", got, want, text)
+	}
+	if got, want := cells["get/8"], "ns|3.00|3.00..3.00|3.00|3.00..3.00|1.000|1.000..1.000|<=1.05|ok|"; got != want {
+		t.Errorf("row of both: %q, want %q in\n%s", got, want, text)
+	}
+	if !strings.Contains(text, "mean of 1 ratios: 1.000") {
+		t.Errorf("a new row counts:\n%s", text)
 	}
 }
 

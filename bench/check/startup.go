@@ -21,6 +21,8 @@ var startup = group{
 		{row: "startup/2", unit: "ms", most: 100, peer: oshmem, factor: 1},
 		{row: "startup/8", unit: "ms", most: 200, peer: oshmem, factor: 1},
 		{row: "startup/32", unit: "ms", most: 500, peer: oshmem, factor: 1},
+		{row: "first_fence/2", unit: "ms", peer: oshmem},
+		{row: "first_fence/8", unit: "ms", peer: oshmem},
 		{row: "first_fence/32", unit: "ms", most: 60, peer: oshmem, factor: 1},
 		{row: "first_fence/128", unit: "ms", most: 300},
 		{row: "startup/128", unit: "ms"},
