@@ -37,6 +37,8 @@
 //     or an observer that is always late would never see a death.
 //   - A member that looks late at a deadline grants it once as much time again, at most the margin: it may have been the
 //     whole machine that stood still, with answers on their way.
+//   - A member that is late with the pings of a verification sends those that are due at once, and puts the end of the
+//     verification off by as much.
 //
 // # Suspicion, verification, accusation
 //
@@ -81,6 +83,6 @@
 //
 // # What ends
 //
-// Each suspicion ends within Verify, and the same again once if the observer is late. A member that knows all others to
+// Each suspicion ends within Verify, and within three times as much and how late the observer is, if it is late. A member that knows all others to
 // be dead watches nobody. Nothing else is waited for.
 package ring

@@ -163,8 +163,15 @@ func (m *Machine) excuse(now, late int64) {
 		m.deadline, m.excused = now+min(late, t.Margin), true
 	}
 	for i := range m.probes {
-		if p := &m.probes[i]; now >= p.end && !p.excused && !p.answered {
-			p.end, p.excused = now+min(late, t.Verify), true
+		p := &m.probes[i]
+		switch behind := now - p.round; {
+		case p.answered:
+		case now >= p.end:
+			if !p.excused {
+				p.end, p.excused = now+min(late, t.Verify), true
+			}
+		case p.round != Never && behind > lateness: // its rounds go out at once now, and need time to be answered
+			p.end += behind
 		}
 	}
 }

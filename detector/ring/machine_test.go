@@ -313,6 +313,52 @@ func TestObserverPausedLong(t *testing.T) {
 	}
 }
 
+// TestLateVerification: an observer that stands still during a verification gives the pings that it sends behind that as much
+// time to be answered as it stood still.
+func TestLateVerification(t *testing.T) {
+	t.Parallel()
+	m, err := New(Config{N: 4, Stride: 1, Timing: TimingOf(Kernel, 100*millisecond)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Step(Event{Kind: Start}, nil)
+	m.Step(Event{Kind: Suspect, Now: millisecond, From: 2, Inc: 1}, nil) // its first pings are lost
+	const still, way = 9 * millisecond, 5 * millisecond                  // the verification would be over after 10 ms
+	pings := 0
+	step := func(now int64) {
+		for _, a := range m.Step(Event{Kind: Tick, Now: now}, nil) {
+			switch {
+			case a.Kind == Accuse:
+				t.Fatalf("after %d us: %+v, want nobody accused before answers can come", now/1000, a)
+			case a.Kind == Send && a.To == 2 && a.Msg.Kind == Ping:
+				pings++
+			}
+		}
+	}
+	now := millisecond + still
+	for step(now); now < millisecond+still+way; {
+		now = min(m.Due(), millisecond+still+way)
+		step(now)
+	}
+	if pings < 17 {
+		t.Errorf("%d pings have gone out, want almost 20: they were due", pings)
+	}
+	answer := Reply(&Msg{Kind: Ping, For: 0, Of: 2, At: millisecond + still}, Status{Inc: 1, Tick: 1})
+	m.Step(Event{Kind: Recv, Now: now, From: 2, Msg: answer}, nil)
+	if m.Suspects() {
+		t.Error("a member that has answered is suspected")
+	}
+	m.Step(Event{Kind: Suspect, Now: now, From: 2, Inc: 1}, nil)
+	for end := now + 30*millisecond; ; now = m.Due() { // nothing is lost by that: a dead member is accused in time
+		if slices.ContainsFunc(m.Step(Event{Kind: Tick, Now: now}, nil), func(a Action) bool { return a.Kind == Accuse && a.To == 2 }) {
+			return
+		}
+		if m.Due() > end {
+			t.Fatal("member 2, which does not answer, is not accused")
+		}
+	}
+}
+
 // TestAlwaysLate: an observer that gets a processor only every 130 ms still finds a death.
 func TestAlwaysLate(t *testing.T) {
 	t.Parallel()

@@ -66,7 +66,7 @@ var detectMutants = []mutant{
 	{"detector/ring/machine.go", "\t\t\tif m.target == ev.From {\n\t\t\t\tm.target = None // what is known of it was of its predecessor\n\t\t\t}\n", "", "one that joins is judged by its predecessor's answers", "detector/ring TestTargetJoins"},
 	{"detector/ring/machine.go", "m.due != Never && late > lateness {", "false {", "an observer that is late judges at once", "detector/ring TestLateObserver"},
 	{"detector/ring/machine.go", "if now >= m.deadline && !m.excused {", "if now >= m.deadline {", "an observer that is always late excuses for ever", "detector/ring TestAlwaysLate"},
-	{"detector/ring/machine.go", "now >= p.end && !p.excused && !p.answered {", "now >= p.end && !p.answered {", "an observer that is always late never accuses", "detector/ring TestAlwaysLate"},
+	{"detector/ring/machine.go", "\t\t\tif !p.excused {\n\t\t\t\tp.end", "\t\t\tif true {\n\t\t\t\tp.end", "an observer that is always late never accuses", "detector/ring TestAlwaysLate"},
 	{"detector/ring/machine.go", "\tif m.answered && m.deadline != Never {\n\t\tm.deadline += late\n\t}\n", "", "a late ping does not move its deadline", "detector/ring TestPauses"},
 	{"detector/ring/machine.go", "if m.answered && m.deadline != Never {", "if m.deadline != Never {", "each late ping moves the deadline", "detector/ring TestLateObserverOfSlowTarget"},
 	{"detector/ring/machine.go", "m.next = now + t.Period - late%t.Period", "m.next = now + 1", "an observer that was late sends all pings that it missed", "detector/ring TestMissedPings"},
@@ -83,6 +83,7 @@ var detectMutants = []mutant{
 	{"detector/ring/machine.go", "m.heard = msg.At\n", "", "an old answer ends a suspicion", "detector/ring TestOldAnswer"},
 	{"detector/ring/machine.go", "m.roster.Fail(p, inc)\n", "", "a member is accused again and again", "detector/ring TestAccusesOnce"},
 	{"detector/ring/machine.go", "if ev.From != m.me && m.roster.IsCurrent(ev.From, ev.Inc) {", "if ev.From != m.me && !m.roster.IsDead(ev.From) {", "a connection of an earlier incarnation makes its successor suspect", "detector/ring TestSuspicions"},
+	{"detector/ring/machine.go", "\t\t\tp.end += behind\n", "", "an observer that stood still judges before its pings can be answered", "detector/ring TestLateVerification"},
 
 	// ring/mend.go
 	{"detector/ring/mend.go", "if q := m.find(p); q == nil {", "if q := m.find(p); true {", "a suspicion is opened twice", "detector/ring TestSuspicions"},
