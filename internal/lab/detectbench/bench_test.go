@@ -182,6 +182,11 @@ func TestWords(t *testing.T) {
 	if write("node node1 is lost with PE 1\n"); w.at() == 0 {
 		t.Error("both messages do not count")
 	}
+	w = &mentions{heard: make(chan struct{})}
+	w.listen() // nothing fails: a message that a node is lost is false
+	if write("node node2 is lost with PE 2\n"); !w.contains("node node2 is lost ") || w.at() != 0 {
+		t.Errorf("%q heard at %v, want the output and no time", w.text.String(), w.at())
+	}
 }
 
 // tree writes files below a new directory.

@@ -136,16 +136,17 @@ func (j *scene) continueVictim() error {
 type mentions struct {
 	mu    sync.Mutex
 	text  bytes.Buffer  // output since listen
-	words []string      // what the text is to contain; nil: not listening
-	time  time.Duration // when all were there; 0: not yet
+	hears bool          // listen was called
+	words []string      // what the text is to contain
+	time  time.Duration // when all were there; 0: not yet, or there are no words
 	heard chan struct{} // closed then
 }
 
-// listen begins to look for words.
+// listen begins to collect the text, and to look for words if there are any.
 func (w *mentions) listen(words ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.words = words
+	w.hears, w.words = true, words
 	w.text.Reset()
 }
 
@@ -154,11 +155,11 @@ func (w *mentions) Write(b []byte) (int, error) {
 	now := xunix.Monotonic()
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.words == nil {
+	if !w.hears {
 		return len(b), nil
 	}
 	w.text.Write(b)
-	if w.time != 0 {
+	if w.time != 0 || len(w.words) == 0 {
 		return len(b), nil
 	}
 	for _, word := range w.words {

@@ -229,6 +229,7 @@ func (j *nodeScene) daemonOf(node int) (int, error) {
 // inject makes the failure.
 func (b *nodeBench) inject(j *nodeScene, c *NodeCase, t *nodeTrial, v victims) error {
 	if c.part == nothing {
+		j.said.listen() // for nodes that are called lost
 		t.injected = xunix.Monotonic()
 		t.acted = t.injected
 		return nil
