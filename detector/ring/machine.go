@@ -21,6 +21,7 @@ type Machine struct {
 	asked   int  // helpers that have been asked
 	window  int  // of the members that are verified together
 
+	late     int64 // of this step: how much later it comes than the machine wanted; 0: so little that it does not matter
 	next     int64 // when the next ping is due
 	deadline int64 // when the target's answer is late; Never while it is suspected
 	due      int64
@@ -85,6 +86,10 @@ func (m *Machine) Suspects() bool { return len(m.probes) > 0 }
 
 // Step handles one event and appends to out what the driver is to do.
 func (m *Machine) Step(ev Event, out []Action) []Action {
+	m.late = 0
+	if late := ev.Now - m.due; m.due != Never && late > lateness {
+		m.late = late
+	}
 	switch ev.Kind {
 	case Start:
 		m.begin(ev.Now)
@@ -144,8 +149,8 @@ func (m *Machine) watch(p Node) {
 // pass lets time pass: pings and rounds of suspicions go out, and what has not been answered is judged.
 func (m *Machine) pass(now int64, out []Action) []Action {
 	m.ticks++
-	if late := now - m.due; m.due != Never && late > lateness {
-		m.excuse(now, late)
+	if m.late > 0 && now >= m.deadline && !m.excused {
+		m.deadline, m.excused = now+min(m.late, m.shared.timing.Margin), true
 	}
 	if now >= m.next {
 		out = m.ping(now, out)
@@ -154,26 +159,6 @@ func (m *Machine) pass(now int64, out []Action) []Action {
 		out = m.suspect(now, m.target, out)
 	}
 	return m.tryDirect(now, m.probe(now, out))
-}
-
-// excuse grants what is judged now some time, because this member is late itself.
-func (m *Machine) excuse(now, late int64) {
-	t := &m.shared.timing
-	if now >= m.deadline && !m.excused {
-		m.deadline, m.excused = now+min(late, t.Margin), true
-	}
-	for i := range m.probes {
-		p := &m.probes[i]
-		switch behind := now - p.round; {
-		case p.answered:
-		case now >= p.end:
-			if !p.excused {
-				p.end, p.excused = now+min(late, t.Verify), true
-			}
-		case p.round != Never && behind > lateness: // its rounds go out at once now, and need time to be answered
-			p.end += behind
-		}
-	}
 }
 
 // ping sends the regular ping.

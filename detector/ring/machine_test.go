@@ -359,6 +359,50 @@ func TestLateVerification(t *testing.T) {
 	}
 }
 
+// TestLateJudgment: a suspect has time to answer the pings of an observer that stood still, whatever event the observer handles
+// first. A suspect that is dead is accused all the same.
+func TestLateJudgment(t *testing.T) {
+	t.Parallel()
+	for name, events := range map[string][]Event{
+		"time":               {{Kind: Tick}},
+		"a connection":       {{Kind: Suspect, From: 2, Inc: 1}},
+		"deaths of a window": {{Kind: PeerFailed, From: 7, Inc: 1}, {Kind: PeerFailed, From: 6, Inc: 1}, {Kind: PeerFailed, From: 5, Inc: 1}, {Kind: PeerFailed, From: 4, Inc: 1}},
+		"a restart":          {{Kind: Recv, From: 7, Msg: Reply(&Msg{Kind: Ping, For: 0, Of: 7, At: millisecond}, Status{Inc: 2})}, {Kind: Suspect, From: 3, Inc: 1}},
+	} {
+		t.Run(name, func(t *testing.T) { testLateJudgment(t, events) })
+	}
+}
+
+func testLateJudgment(t *testing.T, events []Event) {
+	m, err := New(Config{N: 8, Stride: 1, Timing: TimingOf(Kernel, 100*millisecond)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	accuses := func(ev Event) bool {
+		return slices.ContainsFunc(m.Step(ev, nil), func(a Action) bool { return a.Kind == Accuse && a.To == 1 })
+	}
+	accuses(Event{Kind: Start})
+	accuses(Event{Kind: Suspect, Now: millisecond, From: 1, Inc: 1})
+	accuses(Event{Kind: Suspect, Now: millisecond, From: 7, Inc: 1}) // the target
+	late := 15 * millisecond                                         // the verifications would be over after 11 ms
+	for _, ev := range events {
+		if ev.Now = late; accuses(ev) {
+			t.Errorf("a member is accused that was pinged once, want as many pings as others get")
+		}
+	}
+	for m.Due() < late+5*millisecond {
+		if accuses(Event{Kind: Tick, Now: m.Due()}) {
+			t.Errorf("a member is accused %d us after its pings, want more time", (m.Due()-late)/1000)
+		}
+	}
+	for accused := false; !accused; {
+		if m.Due() > late+30*millisecond {
+			t.Fatal("a member that does not answer is not accused")
+		}
+		accused = accuses(Event{Kind: Tick, Now: m.Due()})
+	}
+}
+
 // TestAlwaysLate: an observer that gets a processor only every 130 ms still finds a death.
 func TestAlwaysLate(t *testing.T) {
 	t.Parallel()

@@ -22,6 +22,20 @@ func (p *probe) due() int64 {
 	return min(p.round, p.end)
 }
 
+// excuse grants the suspect some time, because this member is late with its pings or with its judgment. Each judgment asks for it,
+// whatever event has led to that.
+func (p *probe) excuse(now, late, most int64) {
+	switch behind := now - p.round; {
+	case late == 0:
+	case now >= p.end:
+		if !p.excused {
+			p.end, p.excused = now+min(late, most), true
+		}
+	case p.round != Never && behind > lateness: // its rounds go out at once now, and need time to be answered
+		p.end += behind
+	}
+}
+
 // find returns the suspicion of p, or nil.
 func (m *Machine) find(p Node) *probe {
 	i := slices.IndexFunc(m.probes, func(q probe) bool { return q.node == p })
@@ -92,6 +106,7 @@ func (m *Machine) probe(now int64, out []Action) []Action {
 		if p.answered {
 			continue
 		}
+		p.excuse(now, m.late, t.Verify)
 		if now >= p.end {
 			out, accused = m.accuse(p.node, Silent, out), true
 			continue

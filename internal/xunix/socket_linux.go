@@ -44,12 +44,14 @@ func setTCPOptions(fd int) error {
 
 // SetUserTimeout bounds how long a TCP connection lives while the other end acknowledges nothing that was sent, or takes
 // nothing (TCP_USER_TIMEOUT). The connection fails then with ETIMEDOUT. Probes find an end that is gone after a time of about
-// the same length in which nothing was sent.
+// the same length in which nothing was sent. A limit of 10 s has room for eight probes: a network that loses some packets must not
+// end an idle connection, and it may lose each probe or its answer.
 func SetUserTimeout(fd int, d time.Duration) error {
-	probe := max(1, int(d/(2*time.Second))) // seconds
+	const first, each = 4, 10 // of the limit: until the first probe, and between probes
+	seconds := func(share int) int { return max(1, int(d/time.Second)/share) }
 	err := errors.Join(unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(max(1, d.Milliseconds()))),
-		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, probe),
-		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, probe))
+		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPIDLE, seconds(first)),
+		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_KEEPINTVL, seconds(each)))
 	if err != nil {
 		return fmt.Errorf("set the time limit of a connection (TCP_USER_TIMEOUT): %w", err)
 	}

@@ -120,13 +120,14 @@ func TestVectorFull(t *testing.T) {
 func TestUserTimeout(t *testing.T) {
 	a, _ := tcpPair(t)
 	for _, x := range []struct {
-		limit        time.Duration
-		timeout, gap int // milliseconds, seconds
-	}{{10 * time.Second, 10_000, 5}, {time.Millisecond, 1, 1}, {time.Nanosecond, 1, 1}} {
+		limit      time.Duration
+		timeout    int // milliseconds
+		first, gap int // seconds
+	}{{10 * time.Second, 10_000, 2, 1}, {time.Minute, 60_000, 15, 6}, {time.Millisecond, 1, 1, 1}, {time.Nanosecond, 1, 1, 1}} {
 		if err := SetUserTimeout(a, x.limit); err != nil {
 			t.Fatal(err)
 		}
-		for option, want := range map[int]int{unix.TCP_USER_TIMEOUT: x.timeout, unix.TCP_KEEPIDLE: x.gap, unix.TCP_KEEPINTVL: x.gap} {
+		for option, want := range map[int]int{unix.TCP_USER_TIMEOUT: x.timeout, unix.TCP_KEEPIDLE: x.first, unix.TCP_KEEPINTVL: x.gap} {
 			if got, err := unix.GetsockoptInt(a, unix.IPPROTO_TCP, option); got != want || err != nil {
 				t.Errorf("limit %v: option %d is %d, error %v, want %d", x.limit, option, got, err, want)
 			}

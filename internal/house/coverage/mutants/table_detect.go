@@ -65,8 +65,7 @@ var detectMutants = []mutant{
 	{"detector/ring/machine.go", "\t\t\tm.forget(ev.From)\n\t\t\tout = m.mend(ev.Now, out)\n\t\t}\n\tcase PeerJoined:", "\t\t\tm.forget(ev.From)\n\t\t}\n\tcase PeerJoined:", "one that others have reported is still watched", "detector/ring TestNewsOfTheTarget"},
 	{"detector/ring/machine.go", "\t\t\tif m.target == ev.From {\n\t\t\t\tm.target = None // what is known of it was of its predecessor\n\t\t\t}\n", "", "one that joins is judged by its predecessor's answers", "detector/ring TestTargetJoins"},
 	{"detector/ring/machine.go", "m.due != Never && late > lateness {", "false {", "an observer that is late judges at once", "detector/ring TestLateObserver"},
-	{"detector/ring/machine.go", "if now >= m.deadline && !m.excused {", "if now >= m.deadline {", "an observer that is always late excuses for ever", "detector/ring TestAlwaysLate"},
-	{"detector/ring/machine.go", "\t\t\tif !p.excused {\n\t\t\t\tp.end", "\t\t\tif true {\n\t\t\t\tp.end", "an observer that is always late never accuses", "detector/ring TestAlwaysLate"},
+	{"detector/ring/machine.go", "now >= m.deadline && !m.excused {", "now >= m.deadline {", "an observer that is always late excuses for ever", "detector/ring TestAlwaysLate"},
 	{"detector/ring/machine.go", "\tif m.answered && m.deadline != Never {\n\t\tm.deadline += late\n\t}\n", "", "a late ping does not move its deadline", "detector/ring TestPauses"},
 	{"detector/ring/machine.go", "if m.answered && m.deadline != Never {", "if m.deadline != Never {", "each late ping moves the deadline", "detector/ring TestLateObserverOfSlowTarget"},
 	{"detector/ring/machine.go", "m.next = now + t.Period - late%t.Period", "m.next = now + 1", "an observer that was late sends all pings that it missed", "detector/ring TestMissedPings"},
@@ -83,9 +82,11 @@ var detectMutants = []mutant{
 	{"detector/ring/machine.go", "m.heard = msg.At\n", "", "an old answer ends a suspicion", "detector/ring TestOldAnswer"},
 	{"detector/ring/machine.go", "m.roster.Fail(p, inc)\n", "", "a member is accused again and again", "detector/ring TestAccusesOnce"},
 	{"detector/ring/machine.go", "if ev.From != m.me && m.roster.IsCurrent(ev.From, ev.Inc) {", "if ev.From != m.me && !m.roster.IsDead(ev.From) {", "a connection of an earlier incarnation makes its successor suspect", "detector/ring TestSuspicions"},
-	{"detector/ring/machine.go", "\t\t\tp.end += behind\n", "", "an observer that stood still judges before its pings can be answered", "detector/ring TestLateVerification"},
 
 	// ring/mend.go
+	{"detector/ring/mend.go", "\t\tif !p.excused {\n\t\t\tp.end", "\t\tif true {\n\t\t\tp.end", "an observer that is always late never accuses", "detector/ring TestAlwaysLate"},
+	{"detector/ring/mend.go", "\t\tp.end += behind\n", "", "an observer that stood still judges before its pings can be answered", "detector/ring TestLateVerification"},
+	{"detector/ring/mend.go", "\t\tp.excuse(now, m.late, t.Verify)\n", "", "an observer that stood still judges at once what it has pinged once", "detector/ring TestLateJudgment"},
 	{"detector/ring/mend.go", "if q := m.find(p); q == nil {", "if q := m.find(p); true {", "a suspicion is opened twice", "detector/ring TestSuspicions"},
 	{"detector/ring/mend.go", "for left := m.window; left > 0", "for left := 1; left > 0", "dead members in a row are verified one by one", "detector/ring TestLiteralMending"},
 	{"detector/ring/mend.go", "m.window = min(2*m.window, int(m.shared.n))", "m.window = min(m.window, int(m.shared.n))", "the window does not grow", "detector/ring TestRuns"},
