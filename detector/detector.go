@@ -11,6 +11,7 @@ import (
 	"github.com/goshmem/goshmem/detector/bmg"
 	"github.com/goshmem/goshmem/detector/packet"
 	"github.com/goshmem/goshmem/detector/ring"
+	"github.com/goshmem/goshmem/internal/hook"
 	"github.com/goshmem/goshmem/internal/xunix"
 )
 
@@ -39,7 +40,7 @@ type Detector struct {
 	link   link
 	ring   *ring.Machine
 	news   *bmg.Machine
-	teller teller
+	teller hook.Teller
 	began  time.Time
 
 	// Of the goroutine that turns.
@@ -112,7 +113,7 @@ func Start(cfg Config) (*Detector, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.teller.start()
+	d.teller.Start()
 	go d.run()
 	return d, nil
 }
@@ -203,7 +204,7 @@ func (d *Detector) Close() {
 
 // release frees what a detector that does not turn any more has.
 func (d *Detector) release() {
-	d.teller.close()
+	d.teller.Close()
 	if err := d.link.conn.Close(); err != nil {
 		d.cfg.Logger.Debug().Err(err).Msg("detector: the socket was closed before")
 	}

@@ -72,7 +72,7 @@ func (d *Detector) reportNode(f *fence) {
 		At: int64(xunix.Monotonic()),
 	}}}})
 	if d.cfg.Proven != nil {
-		d.teller.tell(func() { d.cfg.Proven(node, inc, why) })
+		d.teller.Tell(func() { d.cfg.Proven(node, inc, why) })
 	}
 }
 

@@ -217,7 +217,7 @@ func (v *node) startStill(t testing.TB, cfg Config) {
 		t.Fatal(err)
 	}
 	v.Detector = d
-	d.teller.start()
+	d.teller.Start()
 	t.Cleanup(d.release)
 	d.now = d.clock()
 	d.stepRing(ring.Event{Kind: ring.Start})

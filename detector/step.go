@@ -111,7 +111,7 @@ func (d *Detector) accuse(node ring.Node, inc uint32, why ring.Reason) {
 		return
 	}
 	if d.cfg.Silent != nil {
-		d.teller.tell(func() { d.cfg.Silent(node, inc) })
+		d.teller.Tell(func() { d.cfg.Silent(node, inc) })
 	}
 }
 
@@ -119,7 +119,7 @@ func (d *Detector) accuse(node ring.Node, inc uint32, why ring.Reason) {
 func (d *Detector) complain(node ring.Node, inc uint32) {
 	d.cfg.Logger.Info().Int32("node", node).Msg("detector: a node answers by way of others only")
 	if d.cfg.Unreached != nil {
-		d.teller.tell(func() { d.cfg.Unreached(node, inc) })
+		d.teller.Tell(func() { d.cfg.Unreached(node, inc) })
 	}
 }
 
@@ -176,7 +176,7 @@ func (d *Detector) deliver(p *bmg.Payload, own bool) {
 	if own || d.cfg.Heard == nil || p.Kind != bmg.KindNode && p.Kind != bmg.KindPE {
 		return
 	}
-	d.teller.tell(func() { d.cfg.Heard(p) })
+	d.teller.Tell(func() { d.cfg.Heard(p) })
 }
 
 // obey tells this node that a report calls it dead.
@@ -187,6 +187,6 @@ func (d *Detector) obey(p *bmg.Payload) {
 	d.accused = true
 	d.cfg.Logger.Warn().Int32("by", p.Origin).Msg("detector: this node is reported as dead")
 	if d.cfg.Accused != nil {
-		d.teller.tell(d.cfg.Accused)
+		d.teller.Tell(d.cfg.Accused)
 	}
 }

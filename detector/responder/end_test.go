@@ -99,6 +99,27 @@ func TestKeeperKilled(t *testing.T) {
 	})
 }
 
+// TestKeeperGap: a keeper that is killed has its successor at once. Others hold the node for dead if nobody answers for long.
+func TestKeeperGap(t *testing.T) {
+	cfg := newConfig(t, Process)
+	d := startDaemon(t, &cfg)
+	p := newPinger(t, &cfg, d.addr)
+	least := tooLong
+	for range 10 { // on a busy machine, some take long to start
+		for began := time.Now(); time.Since(began) < 2*keeperPause; {
+			p.want(packet.Ping)
+		}
+		killed := d.keeper()
+		at := time.Now()
+		killKeeper(t, killed)
+		p.await("another keeper", func(packet.Packet) bool { return d.keeper() != killed })
+		least = min(least, time.Since(at))
+	}
+	if least >= keeperPause {
+		t.Errorf("nobody answers for %v, want less than %v", least, keeperPause)
+	}
+}
+
 // TestKeeperAlone: a keeper that no daemon starts ends with an error.
 func TestKeeperAlone(t *testing.T) {
 	for _, input := range []string{"", "short", strings.Repeat("x", orderSize)} {

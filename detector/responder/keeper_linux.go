@@ -55,9 +55,10 @@ type keeper struct {
 
 // running is a keeper's process.
 type running struct {
-	cmd *exec.Cmd
-	in  *os.File // its end is the daemon's end
-	out *os.File // what it says
+	cmd   *exec.Cmd
+	in    *os.File // its end is the daemon's end
+	out   *os.File // what it says
+	began time.Time
 }
 
 // newKeeper returns a keeper that owns the files.
@@ -93,7 +94,7 @@ func (k *keeper) startLater() {
 		}
 		if err != nil {
 			k.log.Warn().Err(err).Msg("the responder has no keeper yet: others will learn of this daemon's end by silence")
-			p = k.again()
+			p = k.again(keeperPause)
 		}
 		k.tend(p)
 	})
@@ -109,7 +110,7 @@ func (k *keeper) begin() (p *running, err error) {
 	if err != nil {
 		return nil, errors.Join(err, stdin.Close(), in.Close())
 	}
-	p = &running{cmd: exec.Command(k.command[0], k.command[1:]...), in: in, out: out} //nolint:gosec // the caller's command
+	p = &running{cmd: exec.Command(k.command[0], k.command[1:]...), in: in, out: out, began: time.Now()} //nolint:gosec // the caller's command
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.ExtraFiles = stdin, stdout, k.files
 	p.cmd.Env = []string{"GOMAXPROCS=1"} // nothing of the daemon's
 	p.cmd.SysProcAttr = xunix.LastingAttr()
@@ -176,16 +177,21 @@ func (k *keeper) tend(p *running) {
 		default:
 		}
 		k.log.Warn().Err(err).Msg("the keeper of the responder has ended, another one is started")
-		p = k.again()
+		pause := time.Duration(0)
+		if time.Since(p.began) < keeperPause {
+			pause = keeperPause
+		}
+		p = k.again(pause)
 	}
 }
 
-// keeperPause is the time from the end of a keeper to the start of the next one.
+// keeperPause is the time from the end of a keeper that has ended at once to the start of the next one. One that has run for so long
+// has its successor immediately: in the tier Process nobody answers meanwhile, and others hold the node for dead soon.
 const keeperPause = 100 * time.Millisecond
 
 // again starts another keeper after a pause, and tries until it has started. It returns nil after stop.
-func (k *keeper) again() *running {
-	for pause := keeperPause; ; pause = min(2*pause, 100*keeperPause) {
+func (k *keeper) again(pause time.Duration) *running {
+	for ; ; pause = min(max(2*pause, keeperPause), 100*keeperPause) {
 		select {
 		case <-k.stopped:
 			return nil

@@ -33,6 +33,7 @@ type Machine struct {
 	ticks    uint32 // of this member, for its own answers
 	answered bool   // the target has answered since the last ping
 	excused  bool   // the deadline has been moved because this member was late
+	judges   bool   // this step may accuse suspects: before it all has been read that had come
 	mending  bool   // the target is suspected, and those before it are probed
 	known    bool   // heard, tick and ticked are of this target
 	begun    bool
@@ -86,7 +87,7 @@ func (m *Machine) Suspects() bool { return len(m.probes) > 0 }
 
 // Step handles one event and appends to out what the driver is to do.
 func (m *Machine) Step(ev Event, out []Action) []Action {
-	m.late = 0
+	m.late, m.judges = 0, ev.Kind == Tick || ev.Kind == Suspect
 	if late := ev.Now - m.due; m.due != Never && late > lateness {
 		m.late = late
 	}
@@ -149,11 +150,11 @@ func (m *Machine) watch(p Node) {
 // pass lets time pass: pings and rounds of suspicions go out, and what has not been answered is judged.
 func (m *Machine) pass(now int64, out []Action) []Action {
 	m.ticks++
+	if now >= m.next {
+		out = m.ping(now, out) // first: it moves the deadline if the target has answered, which then needs no excuse
+	}
 	if m.late > 0 && now >= m.deadline && !m.excused {
 		m.deadline, m.excused = now+min(m.late, m.shared.timing.Margin), true
-	}
-	if now >= m.next {
-		out = m.ping(now, out)
 	}
 	if now >= m.deadline {
 		out = m.suspect(now, m.target, out)

@@ -11,7 +11,7 @@ type probe struct {
 	mending  bool  // the suspect is verified because those after it in the ring are suspects
 	news     bool  // the suspect is verified whatever those after it do, because a connection to it has ended
 	answered bool  // of mending: it lives, and waits for those after it to be judged
-	excused  bool  // end has been moved because this member was late
+	fresh    bool  // rounds have gone out since end was moved because this member was late
 }
 
 // due returns when something is to be done.
@@ -28,8 +28,8 @@ func (p *probe) excuse(now, late, most int64) {
 	switch behind := now - p.round; {
 	case late == 0:
 	case now >= p.end:
-		if !p.excused {
-			p.end, p.excused = now+min(late, most), true
+		if p.fresh {
+			p.end, p.fresh = now+min(late, most), false
 		}
 	case p.round != Never && behind > lateness: // its rounds go out at once now, and need time to be answered
 		p.end += behind
@@ -103,7 +103,7 @@ func (m *Machine) probe(now int64, out []Action) []Action {
 	accused := false
 	for i := range m.probes {
 		p := &m.probes[i]
-		if p.answered {
+		if p.answered || !m.judges && now >= p.end {
 			continue
 		}
 		p.excuse(now, m.late, t.Verify)
@@ -114,6 +114,7 @@ func (m *Machine) probe(now int64, out []Action) []Action {
 		for ; now >= p.round; p.rounds++ {
 			out = m.sendPing(now, p.node, out)
 			out = m.ask(now, p.node, out)
+			p.fresh = true
 			if p.rounds == t.Probes-1 {
 				p.round = Never
 				break

@@ -234,3 +234,72 @@ func TestHelpers(t *testing.T) {
 		}
 	}
 }
+
+// TestPauseIsGrantedOnce: a pause of the observer, while the target lives, does not put off the next deadline for as long again.
+func TestPauseIsGrantedOnce(t *testing.T) {
+	t.Parallel()
+	m := newMachine0(t, 8, Kernel)
+	m.Step(Event{Kind: Tick, Now: 0}, nil)
+	answer(m, 50, 0, 7)
+	const pause = 60 * second
+	m.Step(Event{Kind: Tick, Now: pause}, nil)
+	answer(m, pause+50, pause, 7) // from now on it is dead
+	if at := until(t, m); at > pause+130*millisecond {
+		t.Errorf("suspected %d ms after the pause, want 120", (at-pause)/millisecond)
+	}
+}
+
+// TestNoJudgmentBeforeAllIsRead: while an observer reads what has come, it accuses nobody of silence: the answer may be the next.
+func TestNoJudgmentBeforeAllIsRead(t *testing.T) {
+	t.Parallel()
+	m := newMachine0(t, 8, Kernel)
+	m.Step(Event{Kind: Tick, Now: 0}, nil)
+	answer(m, 50, 0, 7)
+	for _, p := range []Node{1, 7} {
+		m.Step(Event{Kind: Suspect, Now: millisecond, From: p, Inc: 1}, nil)
+	}
+	for m.Due() < 11*millisecond {
+		m.Step(Event{Kind: Tick, Now: m.Due()}, nil)
+	}
+	now := 11*millisecond + millisecond/5
+	for _, p := range []Node{7, 6, 5, 4} { // all of a window, so that the next one is opened
+		dead := Msg{Kind: Answer, Of: p, At: millisecond, Status: Status{Inc: 1, DaemonDead: true}}
+		for _, a := range m.Step(Event{Kind: Recv, Now: now, From: p, Msg: dead}, nil) {
+			if a.Kind == Accuse && a.To == 1 {
+				t.Error("a member is accused before its answer is read")
+			}
+		}
+	}
+	if m.Due() > now {
+		t.Errorf("due in %d us, want at once: there is somebody to judge", (m.Due()-now)/1000)
+	}
+	answer(m, now, 10*millisecond, 1)
+	for _, a := range m.Step(Event{Kind: Tick, Now: now}, nil) {
+		if a.Kind == Accuse && a.To == 1 {
+			t.Error("a member is accused that has answered")
+		}
+	}
+}
+
+// TestLateTwice: an observer that stands still a second time, when it has sent most of its pings late, excuses itself again.
+func TestLateTwice(t *testing.T) {
+	t.Parallel()
+	m := newMachine0(t, 8, Kernel)
+	accuses := func(ev Event) bool {
+		return slices.ContainsFunc(m.Step(ev, nil), func(a Action) bool { return a.Kind == Accuse && a.To == 1 })
+	}
+	accuses(Event{Kind: Suspect, Now: millisecond, From: 1, Inc: 1})
+	for _, now := range []int64{16, 31} { // the second time, it sent its pings a moment ago
+		if accuses(Event{Kind: Tick, Now: now * millisecond}) {
+			t.Fatalf("a member is accused after %d ms, a moment after its pings", now)
+		}
+	}
+	for now := int64(46); ; now += 15 { // a third time it has no excuse
+		if accuses(Event{Kind: Tick, Now: now * millisecond}) {
+			return
+		}
+		if now > 100 {
+			t.Fatal("a member that does not answer is not accused")
+		}
+	}
+}

@@ -283,8 +283,13 @@ func (j *judge) probe(node int) (found view.Result) {
 	select {
 	case <-answered:
 		return view.Answered
-	case <-late.C:
-		return view.Silent
+	case <-late.C: // both may be over by now
+		select {
+		case <-answered:
+			return view.Answered
+		default:
+			return view.Silent
+		}
 	case <-j.life.Done():
 		return view.Answered
 	}

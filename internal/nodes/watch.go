@@ -20,6 +20,7 @@ import (
 	"github.com/goshmem/goshmem/detector/ring"
 	"github.com/goshmem/goshmem/internal/control"
 	"github.com/goshmem/goshmem/internal/daemon"
+	"github.com/goshmem/goshmem/internal/hook"
 	"github.com/goshmem/goshmem/internal/wire"
 )
 
@@ -76,6 +77,7 @@ type watcher struct {
 	responder *responder.Responder // nil: it is not open
 	early     []int                // processes that were started before
 	detector  *detector.Detector   // nil: it does not run
+	slow      hook.Teller          // news that may have to wait for the agent; it runs with the detector
 }
 
 // startWatcher opens the responder of a node in the background; nil: the nodes of the job do not watch each other. The
@@ -214,11 +216,15 @@ func (w *watcher) watch(x daemon.Watch) error {
 	if x.Check {
 		return w.check(peers, timing)
 	}
+	w.slow.Start()
 	w.detector, err = detector.Start(detector.Config{
 		Me: ring.Node(w.node), Nodes: w.nodes, Key: packet.Key(w.cfg.Key), Job: w.cfg.Job, Socket: w.socket, Peers: peers,
 		Responder: w.responder, Timing: timing, Logger: w.logger,
 		Proven: w.takeProof, Silent: w.takeSilence, Unreached: w.takeSilence, Heard: w.takeReport, Accused: w.takeAccusation,
 	})
+	if err != nil {
+		w.slow.Close()
+	}
 	return err
 }
 
@@ -279,9 +285,11 @@ func (w *watcher) running() *detector.Detector {
 // takeProof takes a death that is proven. It is on its way to all nodes.
 func (w *watcher) takeProof(node ring.Node, inc uint32, why ring.Reason) {
 	w.accuse(node, wire.Accusation{Inc: inc, Reason: uint8(why), Proven: true})
-	if w.contact.admits(int(node)) {
-		w.loseNode(int(node))
-	}
+	w.slow.Tell(func() {
+		if w.contact.admits(int(node)) {
+			w.loseNode(int(node))
+		}
+	})
 }
 
 // noteLink notes that the link to the front end has broken, or that there is one again. Then the front end is asked whether
@@ -389,14 +397,19 @@ func (w *watcher) takeReport(p *bmg.Payload) {
 	case bmg.KindNode:
 		w.takeProof(ring.Node(p.ID), p.Inc, 0) // the front end hears of it by any link
 	case bmg.KindPE:
-		step := w.junct.step.Load()
-		if step == nil || w.isOver.Load() {
-			return
-		}
-		f := daemon.FarFailure{Job: int(p.Job), PEs: []int{int(p.ID)}, End: daemon.UnpackEnd(p.Cause)}
-		if err := step.FarFailed(f); err != nil {
-			w.logger.Error().Err(err).Msg("report of another node")
-		}
+		w.slow.Tell(func() { w.takeFarFailure(p) })
+	}
+}
+
+// takeFarFailure makes the failure of a PE of another node known here.
+func (w *watcher) takeFarFailure(p *bmg.Payload) {
+	step := w.junct.step.Load()
+	if step == nil || w.isOver.Load() {
+		return
+	}
+	f := daemon.FarFailure{Job: int(p.Job), PEs: []int{int(p.ID)}, End: daemon.UnpackEnd(p.Cause)}
+	if err := step.FarFailed(f); err != nil {
+		w.logger.Error().Err(err).Msg("report of another node")
 	}
 }
 
@@ -478,6 +491,7 @@ func (w *watcher) stop() (wait func()) {
 	go func() {
 		defer close(over)
 		d.Close()
+		w.slow.Close()
 	}()
 	return func() { <-over }
 }

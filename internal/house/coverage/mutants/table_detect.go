@@ -62,6 +62,8 @@ var detectMutants = []mutant{
 	{"detector/ring/mend.go", "func(q probe) bool { return q.node == p })\n\tm.dropDetour(p)\n", "func(q probe) bool { return q.node == p })\n", "the way to a dead member is tried", "detector/ring TestDetours"},
 
 	// ring/machine.go
+	{"detector/ring/machine.go", "m.late, m.judges = 0, ev.Kind == Tick || ev.Kind == Suspect", "m.late, m.judges = 0, true", "a member is accused before its answer is read", "detector/ring TestNoJudgmentBeforeAllIsRead"},
+	{"detector/ring/machine.go", "\tif now >= m.next {\n\t\tout = m.ping(now, out) // first: it moves the deadline if the target has answered, which then needs no excuse\n\t}\n\tif m.late > 0 && now >= m.deadline && !m.excused {\n\t\tm.deadline, m.excused = now+min(m.late, m.shared.timing.Margin), true\n\t}\n", "\tif m.late > 0 && now >= m.deadline && !m.excused {\n\t\tm.deadline, m.excused = now+min(m.late, m.shared.timing.Margin), true\n\t}\n\tif now >= m.next {\n\t\tout = m.ping(now, out)\n\t}\n", "a pause is granted twice", "detector/ring TestPauseIsGrantedOnce"},
 	{"detector/ring/machine.go", "\t\t\tm.forget(ev.From)\n\t\t\tout = m.mend(ev.Now, out)\n\t\t}\n\tcase PeerJoined:", "\t\t\tm.forget(ev.From)\n\t\t}\n\tcase PeerJoined:", "one that others have reported is still watched", "detector/ring TestNewsOfTheTarget"},
 	{"detector/ring/machine.go", "\t\t\tif m.target == ev.From {\n\t\t\t\tm.target = None // what is known of it was of its predecessor\n\t\t\t}\n", "", "one that joins is judged by its predecessor's answers", "detector/ring TestTargetJoins"},
 	{"detector/ring/machine.go", "m.due != Never && late > lateness {", "false {", "an observer that is late judges at once", "detector/ring TestLateObserver"},
@@ -84,7 +86,7 @@ var detectMutants = []mutant{
 	{"detector/ring/machine.go", "if ev.From != m.me && m.roster.IsCurrent(ev.From, ev.Inc) {", "if ev.From != m.me && !m.roster.IsDead(ev.From) {", "a connection of an earlier incarnation makes its successor suspect", "detector/ring TestSuspicions"},
 
 	// ring/mend.go
-	{"detector/ring/mend.go", "\t\tif !p.excused {\n\t\t\tp.end", "\t\tif true {\n\t\t\tp.end", "an observer that is always late never accuses", "detector/ring TestAlwaysLate"},
+	{"detector/ring/mend.go", "\t\tif p.fresh {\n\t\t\tp.end", "\t\tif true {\n\t\t\tp.end", "an observer that is always late never accuses", "detector/ring TestAlwaysLate"},
 	{"detector/ring/mend.go", "\t\tp.end += behind\n", "", "an observer that stood still judges before its pings can be answered", "detector/ring TestLateVerification"},
 	{"detector/ring/mend.go", "\t\tp.excuse(now, m.late, t.Verify)\n", "", "an observer that stood still judges at once what it has pinged once", "detector/ring TestLateJudgment"},
 	{"detector/ring/mend.go", "if q := m.find(p); q == nil {", "if q := m.find(p); true {", "a suspicion is opened twice", "detector/ring TestSuspicions"},

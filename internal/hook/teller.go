@@ -1,9 +1,9 @@
-package detector
+package hook
 
 import "sync"
 
-// teller calls functions in order, one at a time, on a goroutine of its own.
-type teller struct {
+// Teller calls functions in order, one at a time, on a goroutine of its own.
+type Teller struct {
 	mu     sync.Mutex
 	more   sync.Cond
 	list   []func()
@@ -11,23 +11,23 @@ type teller struct {
 	done   chan struct{}
 }
 
-// start starts the goroutine.
-func (t *teller) start() {
+// Start starts the goroutine.
+func (t *Teller) Start() {
 	t.more.L = &t.mu
 	t.done = make(chan struct{})
 	go t.run()
 }
 
-// tell queues a call.
-func (t *teller) tell(call func()) {
+// Tell queues a call. After Close it may do nothing.
+func (t *Teller) Tell(call func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.list = append(t.list, call)
 	t.more.Signal()
 }
 
-// close waits until all calls have returned.
-func (t *teller) close() {
+// Close waits until all calls have returned.
+func (t *Teller) Close() {
 	t.mu.Lock()
 	t.closed = true
 	t.more.Signal()
@@ -35,7 +35,7 @@ func (t *teller) close() {
 	<-t.done
 }
 
-func (t *teller) run() {
+func (t *Teller) run() {
 	defer close(t.done)
 	for {
 		list := t.next()
@@ -49,7 +49,7 @@ func (t *teller) run() {
 }
 
 // next waits for calls. It returns nil at the end.
-func (t *teller) next() (list []func()) {
+func (t *Teller) next() (list []func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for len(t.list) == 0 && !t.closed {
