@@ -486,8 +486,15 @@ func TestHungAgentIsFound(t *testing.T) {
 	}
 }
 
-// The loss of a node whose PEs had ended before is on the page of nodes with an agent, and PMIx clients do not hear of it.
+// The loss of a node whose PEs had ended before is on the page of nodes with an agent, and PMIx clients do not hear of it. Who tells
+// of it may not know of those ends.
 func TestLossAfterEnds(t *testing.T) {
+	for _, before := range []bool{true, false} {
+		t.Run(fmt.Sprint("before ", before), func(t *testing.T) { testLossAfterEnds(t, before) })
+	}
+}
+
+func testLossAfterEnds(t *testing.T, before bool) {
 	c := startCluster(t, []App{shell(3, "sleep 1000")}, []int{0, 1, 1}, byAgent("serves"))
 	s := c.steps[0]
 	j := s.table.job(0)
@@ -500,7 +507,7 @@ func TestLossAfterEnds(t *testing.T) {
 		want map[int]failure.Cause
 	}{
 		{FarFailure{PEs: []int{1}, End: ending.End{Signal: 9, Unfinished: true}}, map[int]failure.Cause{1: failure.BySignal(9, false, false)}},
-		{FarFailure{PEs: []int{1}, NodeLost: true, Before: true}, map[int]failure.Cause{1: failure.Of(failure.NodeLost)}},
+		{FarFailure{PEs: []int{1}, NodeLost: true, Before: before}, map[int]failure.Cause{1: failure.Of(failure.NodeLost)}},
 		{FarFailure{PEs: []int{1, 2}, NodeLost: true, Before: true}, map[int]failure.Cause{1: failure.Of(failure.NodeLost), 2: failure.Of(failure.NodeLost)}},
 	} {
 		if err := s.FarFailed(x.far); err != nil {

@@ -63,6 +63,9 @@ func (s *Step) takeFarFailure(j *localJob, f FarFailure) error {
 		publish = s.failures.publishLoss
 	}
 	rung, err := publish(j, f)
+	if f.NodeLost && !f.Before && !rung && err == nil { // the deaths of all these PEs may be known, but not the loss of their node
+		rung, err = s.failures.publishLoss(j, f)
+	}
 	s.failures.makeKnown(rung)
 	return err
 }
