@@ -2,6 +2,7 @@
 // peers' programs.
 //
 //	cmd/pe         measures goshmem; oshrun starts it as a job
+//	cmd/mpirows    measures messages and collectives of package mpi, for check mpi
 //	cmd/startup    joins a job and leaves it, to time both
 //	cmd/flood      writes lines, to time output through oshrun
 //	oshmem         the same measurements in C for OSHMEM, and a lower limit in plain C
@@ -28,7 +29,8 @@ type Record struct {
 	PEs   int     `json:"pes"`   // number of PEs that take part; 0: implied by the name
 	Bytes int     `json:"bytes"` // bytes that one operation moves; 0: no data
 	Nanos float64 `json:"ns_per_op"`
-	As    string  `json:"as,omitempty"` // contestant that the record counts for; empty: the program
+	Least float64 `json:"least_ns,omitempty"` // of the shortest batch, where it is measured
+	As    string  `json:"as,omitempty"`       // contestant that the record counts for; empty: the program
 }
 
 // The contestants within a program: the same collective on a strict team, and a reduction of one element on a

@@ -27,9 +27,24 @@ import (
 // passes. If the other member has not seen or counted that step, one of the two has died or the team is broken. Then no
 // later first step has the data of both, so no trial and no decision comes of it.
 
-// directTrials is the number of trials for each class of collectives. It is a power of two: half of them go directly. The
+// directTrials is the number of trials for a class of collectives. It is a power of two: half of them go directly. The
 // other ones come to each place of an area at least twice: a member's first access to a page costs more than the copy.
 const directTrials = 128
+
+// largeTrials is the number for a class from largeSize on, each of whose collectives comes to all places of an area. A program may make few
+// of them, and half of its trials go the slower way.
+const (
+	largeTrials = 16
+	largeSize   = 5 // 1 MiB of a broadcast, 512 KiB of a reduction
+)
+
+// trialsOf returns the number of trials of a class.
+func trialsOf(class int) int {
+	if class%directSizes >= largeSize {
+		return largeTrials
+	}
+	return directTrials
+}
 
 // The operations that may be made by direct copies.
 const (
@@ -57,7 +72,7 @@ const (
 //   - Writes: steps within a collective, least also after it. So least is atomic: a caller may make collectives at the
 //     same time by mistake.
 type trial struct {
-	steps int              // first steps of both members, not more than directTrials+1
+	steps int              // first steps of both members, not more than one more than there are trials
 	least [2]atomic.Uint32 // time of either way, in ns for 1 MiB; 0: not measured
 }
 
@@ -70,12 +85,12 @@ func (tr *trial) measured() times {
 
 // count counts a first step, and returns which way the data go from there. measures reports whether it is a trial. The
 // step is also the last one of this class if areas are faster.
-func (tr *trial) count(mine, others times) (way int, measures, last bool) {
+func (tr *trial) count(trials int, mine, others times) (way int, measures, last bool) {
 	switch k := tr.steps; {
-	case k < directTrials:
+	case k < trials:
 		tr.steps++
 		return bits.OnesCount(uint(k)) & 1, true, false
-	case k == directTrials:
+	case k == trials:
 		tr.steps++
 		if shorter(mine[throughAreas], others[throughAreas]) < shorter(mine[directly], others[directly]) {
 			return throughAreas, false, true

@@ -37,8 +37,9 @@ const (
 )
 
 const (
-	directPart  = 256 << 10 // bytes that are copied by one system call: it cannot be interrupted
-	directBlock = 64 << 10  // bytes of a reduction that are folded at once: as much as a system call costs little beside
+	directPart  = 1 << 20   // bytes that are copied by one system call: it cannot be interrupted, and takes 0.1 ms
+	directBlock = 128 << 10 // bytes of a reduction that are folded at once: as much as a system call costs little beside
+	directAlone = 128 << 10 // up to so many bytes the root folds alone: less than what the other one would write costs more than that saves
 	directPage  = 4096
 )
 
@@ -147,7 +148,7 @@ func (p *pairing) exchange(ctx context.Context) (direct bool, err error) {
 	if o.passes|p.given.passes != 0 {
 		return false, nil
 	}
-	way, measures, last := trial.count(o.times, p.given.times)
+	way, measures, last := trial.count(trialsOf(p.class), o.times, p.given.times)
 	if last {
 		t.peer.others.Or(1 << p.class)
 	}
@@ -284,7 +285,7 @@ func reducePaired[T any](ctx context.Context, t *Team, dst, src []T, op Op[T], r
 	return p.lap, done, err
 }
 
-// foldHalf folds this member's half for the root.
+// foldHalf folds this member's half for the root, or all of a little as the root.
 func foldHalf[T any](p *pairing, dst, src []T, op Op[T]) bool {
 	of := &p.t.peer
 	if of.blocks == nil {
@@ -294,21 +295,32 @@ func foldHalf[T any](p *pairing, dst, src []T, op Op[T]) bool {
 	others := view[T](unsafe.Pointer(&of.blocks[0]), most)
 	own := view[T](unsafe.Pointer(&of.blocks[directBlock/8]), most)
 	lo, hi := board.Share(len(src), 2, p.t.me)
+	if len(src)*size <= directAlone {
+		lo, hi = 0, len(src)
+		if dst == nil {
+			hi = 0
+		}
+	}
 	for at := lo; at < hi; at += most {
 		end := min(at+most, hi)
 		n, off := end-at, uint64(at*size)
-		acc, in := others[:n], src[at:end]
-		if !p.read(unsafe.Pointer(&acc[0]), p.given.src+off, n*size) {
+		theirs, acc := others[:n], own[:n]
+		if dst != nil { // the root folds where the result goes: its source is elsewhere
+			acc = dst[at:end]
+		}
+		if p.t.me == 1 { // the other member's elements are the first ones of the operator
+			theirs = acc
+		}
+		if !p.read(unsafe.Pointer(&theirs[0]), p.given.src+off, n*size) {
 			return false
 		}
-		if p.t.me == 0 {
-			acc, in = own[:n], acc
+		if p.t.me == 1 {
+			op(acc, src[at:end])
+		} else {
 			copy(acc, src[at:end])
+			op(acc, theirs)
 		}
-		op(acc, in)
-		if dst != nil {
-			copy(dst[at:end], acc)
-		} else if !p.write(p.given.dst+off, unsafe.Pointer(&acc[0]), n*size) {
+		if dst == nil && !p.write(p.given.dst+off, unsafe.Pointer(&acc[0]), n*size) {
 			return false
 		}
 	}

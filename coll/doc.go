@@ -45,6 +45,11 @@
 //	reduction     large reductions, and what a dead member left undone   rescue.go
 //	scan          large scans                                            scan.go
 //	area, lease   which team uses a member's area                        area.go
+//	(functions)   exchanges of private memory: small ones                headed.go
+//	exchange      the same, large, in pieces                             pieces.go
+//	lending       the same: sources that others read                     lend.go
+//	scattering    large scatters                                         scatterstream.go
+//	relay         collectives in which members wait only for some        relay.go, chain.go, rooted.go
 //	sharing       large reductions of private memory                     shared.go
 //	stream        large broadcasts of private memory                     stream.go
 //	peer, pairing the same between two members, by direct copies         direct.go
@@ -55,7 +60,7 @@
 // Package board has the decisions as a pure core. This package does not use coll/tree, coll/ftco and
 // coll/agree: they are trees and machines for nodes that see each other through messages only.
 // Simulators and the explorer (sim/...) run them. In jobs on several nodes, PMIx fences run coll/ftco
-// (internal/fence). No job runs coll/agree yet.
+// (internal/fence). Package mpi agrees by coll/agree where ranks share no memory.
 //
 // # Failures
 //
@@ -127,11 +132,11 @@
 //
 // # What survivors of a strict team agree on
 //
-// They agree on the outcome of every collective but Broadcast, because the last step needs all
-// members. If one survivor gets past it, all words are at it or beyond. Then nobody finds a dead
+// They agree on the outcome of every collective whose last step needs all members: of all but broadcasts, reductions of
+// private memory to a root, gathers, scatters and scans of it. If one survivor gets past it, all words are at it or beyond. Then nobody finds a dead
 // member or a mark short of it, and the next collective fails for all.
 //
-//   - Of a broadcast, some survivors may have the data while others find that it failed.
+//   - Of the others, some survivors may have the data while others find that it failed.
 //   - A *DeadError lists the deaths that were published when it was made. A second death may be in the
 //     list of one survivor and not of another.
 package coll

@@ -299,6 +299,7 @@ func loose(a act) act {
 		if err != nil && !isWrong(err) {
 			return fmt.Errorf("%w: %w", errLoose, err)
 		}
+		r.ended[me] = err == nil
 		return err
 	}
 }
@@ -326,12 +327,13 @@ func outcome(tm *coll.Team, err error) string {
 func playing(tolerant bool, list ...act) func(r *run) {
 	return func(r *run) {
 		notes := make([][]string, r.n)
-		r.teams = make([]*coll.Team, r.n)
+		r.teams, r.ended = make([]*coll.Team, r.n), make([]bool, r.n)
 		for me := range r.n {
 			r.teams[me] = r.team(me, 0, tolerant)
 		}
 		r.body = func(me int) error {
 			for k, a := range list {
+				r.ended[me] = false
 				err := a(r, r.teams[me], me, k)
 				if err != nil && (isWrong(err) || !r.mayFail(r.teams[me], err)) {
 					return fmt.Errorf("act %d: %w", k, err)
@@ -339,6 +341,9 @@ func playing(tolerant bool, list ...act) func(r *run) {
 				note := outcome(r.teams[me], err)
 				if errors.Is(err, errLoose) && !tolerant {
 					note = ""
+				}
+				if r.ended[me] && !tolerant {
+					note = "ended"
 				}
 				notes[me] = append(notes[me], note)
 				if note == "failed" || note == "" {

@@ -168,7 +168,7 @@ const directOf = 1217 // elements that are copied directly: more than two blocks
 
 // directActs are collectives that are copied directly, and others between them. The second trials go through areas.
 var directActs = []act{
-	directBroadcasts(0, lasting), directReduces(0, lasting), directReduces(1, lasting), privateReduces(1, 0), loose(directBroadcasts(1, lasting)),
+	directBroadcasts(0, lasting), directReduces(0, lasting), directReduces(1, lasting), loose(privateReduces(1, 0)), loose(directBroadcasts(1, lasting)),
 	directBroadcasts(1, lasting),
 }
 

@@ -101,6 +101,7 @@ type run struct {
 	body  func(me int) error // a member's body
 	check func() error       // called when all members have ended
 	teams []*coll.Team
+	ended []bool // of the members: the latest act has ended well, and may have failed on others
 	alien privateMemory
 }
 

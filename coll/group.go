@@ -246,13 +246,31 @@ func (m groupMaker) mergeOffers(seq uint64) (free, top uint64, err error) {
 // members are past it.
 type Vote func(ctx context.Context, flags uint64) (all uint64, failed []int, err error)
 
+// Numbering is what the members of a group find while they make it: a number above all that any of them has known.
+type Numbering struct {
+	Known   func() uint64                    // the greatest number that this member has known
+	IsTaken func(id int, number uint64) bool // whether this member has had an id with a number meanwhile
+
+	// Once this member has claimed the group's id: the number and the id. They are set even if the group is not made in the end.
+	Number uint64
+	ID     int
+}
+
 // Survivors makes a group of the members of a team that live, in the same order, also
 // of a team that has been given up. All of them call it and get the same group.
 func Survivors(ctx context.Context, parent *Team, vote Vote, tolerant bool) (*Team, error) {
+	return NumberedSurvivors(ctx, parent, vote, tolerant, nil)
+}
+
+// NumberedSurvivors is Survivors of a group whose members also find a number. All members give a Numbering, or none does.
+func NumberedSurvivors(ctx context.Context, parent *Team, vote Vote, tolerant bool, n *Numbering) (*Team, error) {
 	g, votes := groupMaker{parent, tolerant}, parent.votes()
 	held := false // as in Split
 	for try := 0; try < mostTries; {
 		free, top := g.offerableIDs(true)
+		if n != nil {
+			atomic.StoreUint64(&parent.members[parent.me].Floors[parent.id], n.Known())
+		}
 		atomic.StoreUint64(&parent.state.Offer, top)
 		free, failed, err := vote(ctx, free)
 		if err != nil {
@@ -267,13 +285,23 @@ func Survivors(ctx context.Context, parent *Team, vote Vote, tolerant bool) (*Te
 			return nil, ErrNoID
 		}
 		var members []int
+		known := uint64(0)
 		for i, m := range parent.members {
 			if !slices.Contains(failed, i) {
 				members = append(members, i)
 				top = max(top, atomic.LoadUint64(&m.Teams[parent.id].Offer))
+				known = max(known, atomic.LoadUint64(&m.Floors[parent.id]))
 			}
 		}
 		t, claimed := g.claimID(members, id, top+1)
+		if n != nil && claimed {
+			if n.IsTaken(id, known+1) {
+				t.Release()
+				t, claimed = nil, false
+			} else {
+				n.Number, n.ID = known+1, id
+			}
+		}
 		flags := uint64(0)
 		if claimed {
 			flags = 1

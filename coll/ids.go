@@ -108,9 +108,13 @@ func chooseID(free uint64, parent, try int) int {
 // offerableIDs returns the ids that are free in this PE, and the highest sequence number that the
 // PE has had. A member that is to be in no group offers all ids.
 func (m groupMaker) offerableIDs(member bool) (free, top uint64) {
+	return offerableIDs(m.parent.members[m.parent.me], member)
+}
+
+// offerableIDs returns the ids that are free in a PE of this process: see groupMaker.offerableIDs.
+func offerableIDs(me *layout.Control, member bool) (free, top uint64) {
 	ids.Lock()
 	defer ids.Unlock()
-	me := m.parent.members[m.parent.me]
 	freeReleasedIDs(me)
 	for id := range me.Teams {
 		if top = max(top, me.Teams[id].Seq); id >= firstFree && (!member || me.Teams[id].Used == 0) {
@@ -127,22 +131,29 @@ func (m groupMaker) claimID(members []int, id int, start uint64) (*Team, bool) {
 	if len(members) == 0 {
 		return nil, true
 	}
-	ids.Lock()
-	defer ids.Unlock()
 	p := m.parent
-	state := &p.members[p.me].Teams[id]
-	if state.Used != 0 || state.Seq >= start {
-		return nil, false
-	}
 	c := Config{
 		Map: p.segments, Waiter: p.waiter, Failures: p.failures, Incarnation: p.incarnation, Me: slices.Index(members, p.me), ID: id, Tolerant: m.tolerant,
 	}
 	for _, i := range members {
 		c.Members = append(c.Members, p.where[i])
 	}
-	state.Seq = start
+	return claim(c, start)
+}
+
+// claim is claimID for a group with at least this member.
+func claim(c Config, start uint64) (*Team, bool) {
+	ids.Lock()
+	defer ids.Unlock()
+	state := &c.Map.Control(c.Members[c.Me].Local).Teams[c.ID]
+	if state.Used != 0 || state.Seq >= start {
+		return nil, false
+	}
+	atomic.StoreUint64(&state.Used, start) // before Seq: whoever finds that number there knows that this member has claimed the id (GiveUpFounding)
+	atomic.StoreUint64(&state.Seq, start)
 	g, err := New(c)
 	if err != nil {
+		atomic.StoreUint64(&state.Used, 0)
 		return nil, false // it cannot be: all arguments are good
 	}
 	g.held.start = start
@@ -150,7 +161,6 @@ func (m groupMaker) claimID(members []int, id int, start uint64) (*Team, bool) {
 		g.resetWords(start)
 	}
 	g.votes().reset(start)
-	atomic.StoreUint64(&state.Used, start)
 	return g, true
 }
 

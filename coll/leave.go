@@ -94,6 +94,9 @@ func (t *Team) resumeAtLatest() {
 	t.votes().reset(voted)
 }
 
+// Broken reports whether this member has given the team up.
+func (t *Team) Broken() bool { return t.broken.Load() }
+
 // GiveUp says that this member enters no further step of the team: members that wait for it, or would, get ErrBroken.
 func (t *Team) GiveUp() { t.breakTeam() }
 

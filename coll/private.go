@@ -37,7 +37,36 @@ const (
 	whatStream
 	whatDirect
 	whatReduceDirect
+	whatAllgather
+	whatAlltoall
+	whatGather
+	whatScatter
+	whatScan
+	whatExscan
+	whatReduceScatter
+	whatAllgatherPieces
+	whatAlltoallPieces
+	whatGatherLent
+	whatGatherArea
+	whatGatherSlots // behind whatGatherArea
+	whatReduceScatterPieces
+	whatScanArea
+	whatScanSlots // behind whatScanArea
+	whatReduceArea
+	whatReduceSlots // behind whatReduceArea
+	whatExscanLent
+	whatExscanArea
+	whatExscanSlots // behind whatExscanArea
+	whatScatterLent
+	whatScatterArea
+	whatScatterSlots
 )
+
+// of returns the heading of a collective whose steps depend on the size of an element.
+func (h heading) of(size int) heading {
+	const mix = 0x9e3779b97f4a7c15 // odd, so that different sizes stay different
+	return heading{h.seq, h.call ^ uint64(size)*mix}
+}
 
 // stamp returns the heading with step seq in it.
 func (h heading) stamp(seq uint64) heading { return heading{seq: seq, call: h.call ^ ^seq} }
@@ -96,7 +125,7 @@ func (s *slots) broadcastPiece(ctx context.Context, h heading, piece []byte, roo
 
 // ReducePrivate combines everybody's src, in the order of the group, into the dst of
 // the root, or of everybody if root is -1. Small data: each member that gets the result combines
-// all. Large data: member i combines the i-th part for all.
+// all, and on a strict team nobody but the root waits. Large data: member i combines the i-th part for all.
 //
 //   - Shape: all members have as many elements, of MaxPrivate bytes at most. dst and src may be the
 //     same.
@@ -108,6 +137,9 @@ func (s *slots) broadcastPiece(ctx context.Context, h heading, piece []byte, roo
 func ReducePrivate[T any](ctx context.Context, t *Team, dst, src []T, op Op[T], root int) error {
 	if root >= 0 && root != t.me {
 		dst = nil
+	}
+	if root >= 0 && len(t.members) > 1 && t.FoldsAtRoot(bytesOf[T](len(src)), bytesOf[T](1)) {
+		return reduceRelay(ctx, t, dst, src, op, root)
 	}
 	if root < 0 || !t.mayPair(pairReduce, bytesOf[T](len(src)), directReduce) {
 		return reduceUnpaired(ctx, t, dst, src, op, root)

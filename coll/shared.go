@@ -17,14 +17,14 @@ import (
 // areas.
 //
 // An area has places, which hold pieces by turns. A place begins with the owner's share of the piece;
-// the owner's contributions to the others' shares are behind it. Two places are enough:
+// the owner's contributions to the others' shares are behind it. Three places are enough:
 //
 //   - A member writes its contributions to piece k when all have entered the step before last. That
 //     is after the last look at the contributions to piece k-2.
 //   - It writes its share of piece k after its step, when all have done with the share of piece k-2.
-//   - The next reduction of the team begins alike. A member writes contributions to the first piece
-//     when all have entered the last step that was waited for, which is after all looks at
-//     contributions. It writes its share after the next step, which is after all looks at shares.
+//   - The next reduction or exchange (pieces.go) of the team may begin before the others have read all. A member writes
+//     to the place of a step when all have entered the step after the ones in which its last contents were read:
+//     awaitAreaPlace. With three places that is known already, unless collectives without such waits came before.
 //   - Another team gets the area when all have entered one more step, by which they say that they
 //     have done with it. Members wait for that step only if areas do go from team to team.
 //
@@ -47,14 +47,14 @@ type sharing[T any] struct {
 // shared out evenly.
 const pieceBytes = 64 << 10
 
-// countPlaces returns how many places for pieces the members of a team use by turns. Two would do.
+// countPlaces returns how many places for pieces the members of a team use by turns. Three would do.
 // But to write to lines that others have just read, and still have in their caches, takes four
 // times as long as to fetch them from a cache that all share. So there are as many places as
 // make it likely that the lines have left the others' own caches. On a node with many members,
 // who share those caches anyway, there is not more memory for that.
 func countPlaces(t *Team) uint64 {
 	const most, all = (layout.AreaSize - layout.StreamSize) / pieceBytes, 64
-	return uint64(min(most, max(2, all/len(t.members))))
+	return uint64(min(most, max(3, all/len(t.members))))
 }
 
 // newSharing returns a reduction of the team. Members share pieces out alike, whatever its
@@ -84,9 +84,12 @@ func reduceShared[T any](ctx context.Context, t *Team, h heading, dst, src []T, 
 	if (area{t}).claim() {
 		defer func() { area{t}.release(until) }()
 		mine = 1
+		if err := t.awaitAreaPlace(ctx, seq, s.places); err != nil {
+			return true, err
+		}
 		s.contribute(0)
 	}
-	all, err := s.agreeOnAreas(ctx, h, mine)
+	all, err := t.agreeOnAreas(ctx, h, seq, mine)
 	if err != nil {
 		return true, err
 	}
@@ -98,9 +101,8 @@ func reduceShared[T any](ctx context.Context, t *Team, h heading, dst, src []T, 
 	return true, s.reducePieces(ctx, last)
 }
 
-// agreeOnAreas says whether all members have their areas. It is the step of the first piece.
-func (s *sharing[T]) agreeOnAreas(ctx context.Context, h heading, mine uint64) (all bool, err error) {
-	t, seq := s.t, s.firstTurn
+// agreeOnAreas says whether all members have the areas that they need, as mine says of this one's. It is a step.
+func (t *Team) agreeOnAreas(ctx context.Context, h heading, seq, mine uint64) (all bool, err error) {
 	to, err := t.awaitPlace(ctx, seq, headingBytes+8)
 	if err != nil {
 		return false, err

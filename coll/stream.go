@@ -76,6 +76,12 @@ func (s *stream) placeOf(seq uint64) unsafe.Pointer {
 // broadcastStream is BroadcastPrivate for more than fits into a slot.
 func broadcastStream(ctx context.Context, t *Team, buf []byte, root int) error {
 	s := stream{t, root, headingOf(whatStream, root, len(buf)), headingOf(whatBroadcast, root, len(buf))}
+	return s.move(ctx, buf)
+}
+
+// move copies the root's buf to those of the others.
+func (s *stream) move(ctx context.Context, buf []byte) error {
+	t, root := s.t, s.root
 	if t.me == root && s.claim() {
 		defer s.release()
 		for at := 0; at < len(buf); at += streamPiece {

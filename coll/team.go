@@ -22,6 +22,8 @@ type Team struct {
 	held     heldID       // the hold on its id, if Split or Survivors made the team
 	scratch  scratch      // of ReduceValue
 	peer     peer         // of a team of two members: see direct.go
+	lending  lending      // of large exchanges
+	folding  []uint64     // where a root combines what it may not combine in its destination
 	homes    homes        // of exchanges by turns
 	// agreeBroken says that an agreement of this member has failed. Agree returns ErrBroken from
 	// then on.

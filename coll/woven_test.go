@@ -27,7 +27,7 @@ func TestExplored(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, what := range []string{"Data", "Direct", "Teams"} {
+	for _, what := range []string{"Data", "Direct", "Headed", "Teams"} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			out, err := exec.CommandContext(t.Context(), program, "-test.v", "-test.run=^TestExplore"+what+"$").CombinedOutput()

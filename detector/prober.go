@@ -118,31 +118,64 @@ func (p *Prober) Probe(ctx context.Context, node ring.Node) (Result, error) {
 		return Result{}, err
 	}
 	defer p.forget(w)
-	step := p.timing.Verify / int64(p.timing.Probes+1)
-	round, end, rounds, excused := w.since, w.since+p.timing.Verify, 0, false
+	q := newInquiry(w.since, &p.timing)
 	for {
 		now := p.clock()
-		if rounds < p.timing.Probes && now >= round {
+		for range q.due(now) {
 			p.ask(node)
-			rounds++
-			round = now + step
-			end = max(end, round) // the last question has some time, too, if it was late
-			continue
 		}
-		if now >= end && !excused && now-end > lateness {
-			end, excused = now+min(now-end, p.timing.Verify), true
-		}
-		if now >= end {
+		if q.isOver(now) {
 			return p.last(w), nil
 		}
-		until := end
-		if rounds < p.timing.Probes {
-			until = min(round, end)
-		}
-		if r, err := p.await(ctx, w, until-now); err != nil || r.Answered {
+		if r, err := p.await(ctx, w, q.next()-now); err != nil || r.Answered {
 			return r, err
 		}
 	}
+}
+
+// inquiry is when a node is asked, and until when its answer is awaited. It has no clock: a caller that looks late, as
+// timers may be, asks what has been due since, and ends in time all the same.
+type inquiry struct {
+	step    int64 // from question to question
+	verify  int64
+	round   int64 // when the next question is due
+	end     int64
+	left    int // questions
+	excused bool
+}
+
+func newInquiry(now int64, t *ring.Timing) inquiry {
+	return inquiry{step: t.Verify / int64(t.Probes+1), verify: t.Verify, round: now, end: now + t.Verify, left: t.Probes}
+}
+
+// due returns how many questions are due. If the caller is late by more than timers are, their answers get as much time, at
+// most Verify.
+func (q *inquiry) due(now int64) (questions int) {
+	if late := now - q.round; q.left > 0 && late > lateness {
+		q.end = max(q.end, now+min(late, q.verify))
+	}
+	for ; q.left > 0 && now >= q.round; q.left-- {
+		q.round += q.step
+		questions++
+	}
+	return questions
+}
+
+// isOver reports whether the time is over. It grants a caller that looks late as much time again, at most Verify, once.
+func (q *inquiry) isOver(now int64) bool {
+	late := now - q.end
+	if late > lateness && !q.excused {
+		q.end, q.excused = now+min(late, q.verify), true
+	}
+	return now >= q.end
+}
+
+// next returns when to look again.
+func (q *inquiry) next() int64 {
+	if q.left > 0 {
+		return min(q.round, q.end)
+	}
+	return q.end
 }
 
 // Fence orders an incarnation of a node to end, directly and by way of others, until the node says that it is done.

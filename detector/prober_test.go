@@ -85,11 +85,13 @@ func TestProbeByOthers(t *testing.T) {
 
 // TestProbeWithLoss: a node that lives is found although a third of the questions is lost.
 func TestProbeWithLoss(t *testing.T) {
-	c := newCluster(t, 5, options{timing: patient(), loss: 0.3})
+	timing := patient()
+	timing.Probes = 6 // with 3, all ways of one of 30 probes are lost in one run of 50: 0.3^3 * (1-0.7^3)^9 for each
+	c := newCluster(t, 5, options{timing: timing, loss: 0.3})
 	conn, _ := listen(t, &options{addr: localhost})
 	rng := rand.New(rand.NewPCG(5, 5))
 	p, err := NewProber(ProberConfig{
-		Key: testKey, Job: testJob, Socket: conn, Peers: c.peers, Timing: patient(), lose: func() bool { return rng.Float64() < 0.3 },
+		Key: testKey, Job: testJob, Socket: conn, Peers: c.peers, Timing: timing, lose: func() bool { return rng.Float64() < 0.3 },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -164,4 +166,49 @@ func TestProbeEnds(t *testing.T) {
 			t.Errorf("node %d: error %v, want %v", node, err, ErrConfig)
 		}
 	}
+}
+
+// TestInquiry: a probe asks Probes times and ends after Verify, also if each look comes a millisecond late, as with timers.
+// A caller that stood still asks all that is due, and gives the answers time.
+func TestInquiry(t *testing.T) {
+	timing := ring.TimingOf(ring.Kernel, 100*millisecond)
+	tests := map[string]struct {
+		late  func(look int) int64 // how late a look comes
+		least int64                // when it is over
+		most  int64
+	}{
+		"in time":       {func(int) int64 { return 0 }, timing.Verify, timing.Verify},
+		"timers":        {func(int) int64 { return millisecond }, timing.Verify, timing.Verify + 2*millisecond},
+		"late at first": {func(look int) int64 { return when(look == 0, 15*millisecond) }, 25 * millisecond, 26 * millisecond},
+		"late within":   {func(look int) int64 { return when(look == 5, 5*millisecond) }, timing.Verify, 13 * millisecond},
+		"long pause":    {func(look int) int64 { return when(look == 3, 1000*millisecond) }, 1010 * millisecond, 1013 * millisecond},
+		"late at last":  {func(look int) int64 { return when(look == timing.Probes, 7*millisecond) }, 22 * millisecond, 25 * millisecond},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			q, now, asked := newInquiry(0, &timing), int64(0), 0
+			for look := 0; ; look++ {
+				now += tt.late(look)
+				asked += q.due(now)
+				if q.isOver(now) {
+					break
+				}
+				if next := q.next(); next <= now {
+					t.Fatalf("at %d ns the next look is at %d ns", now, next)
+				}
+				now = q.next()
+			}
+			if asked != timing.Probes || now < tt.least || now > tt.most {
+				t.Errorf("%d questions, over after %d ns; want %d and %d to %d", asked, now, timing.Probes, tt.least, tt.most)
+			}
+		})
+	}
+}
+
+// when returns d if it is the case, otherwise 0.
+func when(is bool, d int64) int64 {
+	if is {
+		return d
+	}
+	return 0
 }

@@ -113,6 +113,17 @@ func (p *Page) PublishAll(pes []int, incarnation uint32, c Cause, at time.Durati
 	return epoch
 }
 
+// Stir begins a new epoch without a death: readers look at what else they know that may have changed.
+//
+//   - Concurrent calls: allowed.
+func (p *Page) Stir() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.page != nil {
+		p.finish(p.page.Epoch + 1)
+	}
+}
+
 // PublishLoss publishes that the node of some PEs is lost. These are all of its PEs that had ended before, some of them by
 // their deaths. It is PublishAll with the cause NodeLost if there is a PE whose death was not published. Otherwise the first
 // PE gets a later death, with that cause: readers find by one PE with it that a node is lost.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -169,6 +170,8 @@ func TestModesDiffer(t *testing.T) {
 			}
 			if mine > shmem.ModeStrict {
 				want, text = shmem.ErrArgument, "mode 9, want"
+			} else if mode > shmem.ModeStrict {
+				text = "rank 1 was refused"
 			}
 			team, err := interop.TeamOf(c, mine)
 			if team != nil || !errors.Is(err, want) || !strings.Contains(err.Error(), text) {
@@ -318,4 +321,65 @@ func TestGoOn(t *testing.T) {
 		}
 		ok(t, m.Finalize())
 	}, shmemtest.Recover(3, 0))
+}
+
+func TestMain(m *testing.M) { shmemtest.Main(m) }
+
+// onNodes runs body on one node, on two and on three.
+func onNodes(t *testing.T, pes int, body func(t *testing.T, w *shmem.World)) {
+	t.Helper()
+	for nodes := 1; nodes <= 3; nodes++ {
+		t.Run(strconv.Itoa(nodes), func(t *testing.T) { shmemtest.Run(t, pes, body, shmemtest.Nodes(nodes)) })
+	}
+}
+
+// Communicators of teams work, whatever nodes their PEs are on.
+func TestCommOfTeams(t *testing.T) {
+	onNodes(t, 6, func(t *testing.T, w *shmem.World) {
+		m := must(mpi.Init())(t)
+		even := must(w.Team().SplitStrided(0, 2, 3, nil))(t)
+		for i, team := range []*shmem.Team{w.Team(), even} {
+			if team == nil {
+				continue // a PE that is not in it
+			}
+			c := must(interop.CommOf(team))(t)
+			if c.Rank() != team.MyPE() || c.Size() != team.NPEs() {
+				t.Errorf("team %d: rank %d of %d, want %d of %d", i, c.Rank(), c.Size(), team.MyPE(), team.NPEs())
+			}
+			sum := []int{0}
+			ok(t, mpi.Allreduce(c, sum, []int{w.MyPE()}, mpi.Sum))
+			if want := []int{15, 6}[i]; sum[0] != want {
+				t.Errorf("team %d: sum %d, want %d", i, sum[0], want)
+			}
+			ok(t, c.Free())
+		}
+		ok(t, m.Finalize())
+	})
+}
+
+// After BarrierAll, what all have put before is there.
+func TestBarrierAll(t *testing.T) {
+	onNodes(t, 4, func(t *testing.T, w *shmem.World) {
+		m := must(mpi.Init())(t)
+		x := must(shmem.Alloc[int64](w, 1000))(t)
+		next, prev := (w.MyPE()+1)%4, int64((w.MyPE()+3)%4)
+		src := make([]int64, 1000)
+		for round := range int64(20) {
+			for i := range src {
+				src[i] = round*10 + int64(w.MyPE())
+			}
+			ok(t, shmem.PutNBI(w.Ctx(), x, src, next))
+			ok(t, interop.BarrierAll(w, m.Comm()))
+			for i, v := range x.Local() {
+				if v != round*10+prev {
+					t.Fatalf("round %d: element %d is %d, want %d", round, i, v, round*10+prev)
+				}
+			}
+			ok(t, interop.BarrierAll(w, m.Comm()))
+		}
+		if !interop.Query(interop.SamePEs) || interop.Query(interop.BarrierCompletes) || interop.Query(99) {
+			t.Error("Query is wrong")
+		}
+		ok(t, m.Finalize())
+	})
 }

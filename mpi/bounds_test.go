@@ -77,6 +77,67 @@ func TestStoppedSender(t *testing.T) {
 	}, hangTimeout)
 }
 
+// A receive with a deadline ends in time although its sender is stopped inside of a very long message, in whichever way that is copied.
+func TestDeadlineOfStoppedSender(t *testing.T) {
+	const n, number, enough = 256 << 20, 2, 3
+	for _, x := range []struct {
+		name  string
+		lanes bool
+	}{{"memory", false}, {"lanes", true}} {
+		t.Run(x.name, func(t *testing.T) {
+			runBare(t, 2, func(t *testing.T) {
+				if x.lanes {
+					mpi.LanesOnly()
+				}
+				w := must(mpi.Init())(t)
+				c := w.Comm()
+				var wg sync.WaitGroup
+				if c.Rank() == 0 {
+					ctx, cancel := context.WithCancel(t.Context())
+					ok(t, mpi.Send(c, []int{os.Getpid()}, 1, number))
+					wg.Go(func() {
+						if err := mpi.Send(c.With(ctx), make([]byte, n), 1, 1); err != nil && !errors.Is(err, context.Canceled) {
+							t.Error(err)
+						}
+					})
+					must(mpi.Recv(c, []byte{}, 1, enough))(t)
+					cancel()
+					wg.Wait()
+					ok(t, w.Finalize())
+					return
+				}
+				in, pid := make([]byte, n), []int{0}
+				must(mpi.Recv(c, pid, 0, number))(t)
+				var over atomic.Bool
+				stopped := false
+				wg.Go(func() {
+					for !mpi.Receiving(c) && !over.Load() {
+						runtime.Gosched()
+					}
+					if stopped = !over.Load(); stopped {
+						ok(t, syscall.Kill(pid[0], syscall.SIGSTOP))
+					}
+				})
+				err := wantDeadline(t, 300*time.Millisecond, func(ctx context.Context) error {
+					return errOf(mpi.Recv(c.With(ctx), in, 0, 1))
+				})
+				over.Store(true)
+				wg.Wait()
+				t.Logf("stopped: %t, error %v", stopped, err)
+				if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("error %v, want none or the context's", err)
+				}
+				if err == nil && x.lanes && stopped {
+					t.Error("a message came whole from a stopped sender")
+				}
+				ok(t, syscall.Kill(pid[0], syscall.SIGCONT))
+				ok(t, mpi.Send(c, []byte{}, 0, enough))
+				ok(t, w.Finalize())
+			}, hangTimeout)
+		})
+	}
+}
+
 // A sender that never pauses does not keep a receive of something else from ending at its
 // deadline.
 func TestDeadlineInFlood(t *testing.T) {

@@ -16,7 +16,20 @@ const (
 	kindData     = lane.Data
 	kindDone     = lane.Done
 	kindRefuse   = lane.Refuse
-	kindLeft     = lane.Left
+	kindNotice   = lane.Notice
+)
+
+// What a rank tells in kindNotice, in place of a tag.
+const (
+	noticeLeft    = 0 // it has left the communicator
+	noticeBroken  = 1 // it has given a collective up that others may wait for: {to: why}
+	noticeRevoke  = 3 // the communicator is revoked
+	noticeAsk     = 2 // it waits in a collective: {to: which one, from: its signature}
+	noticeGivenUp = 4 // it has given up a call of some ranks: {to: attempt}
+	noticeHold    = 6 // it keeps much of the reader's: {to: 1: announce messages, 0: no more}
+	noticePort    = 8 // of a port: see meeting.go
+	noticeGone    = 7 // it has finalized, and sent its last message to processes of other jobs
+	noticeAgreed  = 5 // it has left the communicator of agreements: {to, offset, from, size: how many it has begun of each line}
 )
 
 // parcel is the body of a cell about a long message.

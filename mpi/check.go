@@ -14,12 +14,15 @@ import (
 
 // compare returns an error if the other ranks make another call. The text of a call has its arguments.
 func (c *Comm) compare(op, format string, args ...any) error {
-	return c.compareCall(op, coll.Call{Text: fmt.Sprintf(format, args...)})
+	return compareCall(c, op, coll.Call{Text: fmt.Sprintf(format, args...)})
 }
 
 // compareCall is compare for a coll.Call.
-func (c *Comm) compareCall(op string, call coll.Call) error {
-	all, err := c.g.t.Compare(c.ctx, call)
+func compareCall(c *Comm, op string, call coll.Call) error {
+	if collectivesInMessages(c.g) { // ranks that wait for long ask the others (ask.go)
+		return nil
+	}
+	all, err := c.g.t.Compare(revocableOf(c.ctx, c.g), call)
 	if err != nil || all == nil {
 		return c.g.fail(op, err)
 	}
@@ -28,14 +31,14 @@ func (c *Comm) compareCall(op string, call coll.Call) error {
 		cause = errors.Join(ErrMismatch, ErrCommBroken)
 	}
 	who := coll.NameCallers(all, "rank", func(i int) int { return i })
-	if c.g.renumbers() {
+	if renumbers(c.g) {
 		return usage(op, cause, "%s (ranks of the communicator, not of the job): want the same call on all of them", who)
 	}
 	return usage(op, cause, "%s: want the same call on all ranks", who)
 }
 
 // renumbers reports whether ranks of the communicator have other numbers than in the job.
-func (g *group) renumbers() bool {
+func renumbers(g *group) bool {
 	for rank, pe := range g.pes {
 		if pe != layout.PE(rank) {
 			return true
@@ -46,7 +49,7 @@ func (g *group) renumbers() bool {
 
 // refuse returns err, the error of a call with bad arguments at this rank. Where ranks compare their calls,
 // the others get an error with the text of err, and do not wait for this rank.
-func (c *Comm) refuse(op string, err error) error {
+func refuse(c *Comm, op string, err error) error {
 	if c.usable(op) != nil || !c.g.checks {
 		return err
 	}
@@ -54,6 +57,6 @@ func (c *Comm) refuse(op string, err error) error {
 	if bad, ok := errors.AsType[*UsageError](err); ok {
 		why = bad.Msg
 	}
-	_ = c.compareCall(op, coll.Call{Text: fmt.Sprintf("%s with bad arguments (%s)", op, why), Refused: true}) // err matters more than what the others call
+	_ = compareCall(c, op, coll.Call{Text: fmt.Sprintf("%s with bad arguments (%s)", op, why), Refused: true}) // err matters more than what the others call
 	return err
 }

@@ -14,16 +14,28 @@ import (
 //   - Collective: over the communicator.
 //   - Source: MPI_Barrier.
 func (c *Comm) Barrier() error {
+	if isWatched(c) {
+		return watched(Call{"Barrier", c, AnySource, AnyTag, 0}, func() error { return barrier(c) })
+	}
+	return barrier(c)
+}
+
+// barrier is Barrier without a look at the interceptor.
+func barrier(c *Comm) error {
 	const op = "Barrier"
 	if err := c.usable(op); err != nil {
-		return err
+		return handledOf(c, err)
+	}
+	if collectivesInMessages(c.g) {
+		x, err := describeBarrier(c, op)
+		return runNow(c, x, err)
 	}
 	if c.g.checks {
 		if err := c.compare(op, "%s", op); err != nil {
-			return err
+			return handled(c.g, err)
 		}
 	}
-	return c.g.fail(op, c.g.sync(c.ctx))
+	return handled(c.g, c.g.fail(op, c.g.sync(c.ctx)))
 }
 
 // Bcast copies the root's buf to the buf of all other ranks.
@@ -37,23 +49,35 @@ func (c *Comm) Barrier() error {
 //   - Collective: over the communicator, with the same root.
 //   - Source: MPI_Bcast.
 func Bcast[T any](c *Comm, buf []T, root int) error {
+	if isWatched(c) {
+		return watched(Call{"Bcast", c, root, AnyTag, spanOf(buf).bytes}, func() error { return bcast(c, buf, root) })
+	}
+	return bcast(c, buf, root)
+}
+
+// bcast is Bcast without a look at the interceptor.
+func bcast[T any](c *Comm, buf []T, root int) error {
 	const op = "Bcast"
 	if err := checkType[T](op); err != nil {
-		return c.refuse(op, err)
+		return refuse(c, op, err)
 	}
 	if err := c.checkRoot(op, root); err != nil {
-		return c.refuse(op, err)
+		return handledOf(c, refuse(c, op, err))
 	}
 	if c.g.checks {
 		if err := c.compare(op, "Bcast of %s, root %d", coll.NameElements[T](len(buf)), root); err != nil {
-			return err
+			return handled(c.g, err)
 		}
+	}
+	if collectivesInMessages(c.g) {
+		x, err := describeBcast(c, op, buf, root)
+		return runNow(c, x, err)
 	}
 	s := spanOf(buf)
 	if c.g.upper != nil {
-		return c.g.fail(op, c.g.bcastSpanning(c.ctx, unsafe.Slice((*byte)(s.at), s.bytes), root))
+		return handled(c.g, c.g.fail(op, c.g.bcastSpanning(c.ctx, unsafe.Slice((*byte)(s.at), s.bytes), root)))
 	}
-	return c.g.fail(op, coll.BroadcastDirect(c.ctx, c.g.t, unsafe.Slice((*byte)(s.at), s.bytes), root))
+	return endThroughTeam(c, op, coll.BroadcastDirect(revocableUnlessPair(c.ctx, c.g), c.g.t, unsafe.Slice((*byte)(s.at), s.bytes), root))
 }
 
 // Reduce combines the src of all ranks, in the order of ranks, into the root's dst:
@@ -61,31 +85,51 @@ func Bcast[T any](c *Comm, buf []T, root int) error {
 //
 //   - Shape: dst has as many elements as src, and src as many on all ranks. dst and src are the same slice or
 //     do not overlap.
-//   - Cost: as Allreduce. Of two ranks, from 16 KiB on, each folds a half that it reads directly, under the conditions
-//     of Bcast, and if dst is not src.
+//   - Cost: up to 32 KiB the root folds alone, in pieces of 8 KiB, and the others wait for nobody. So it is of up to four
+//     ranks that take turns on the processors, whatever the length. Otherwise as Allreduce; of two ranks each folds a half
+//     that it reads directly, under the conditions of Bcast, and if dst is not src.
 //   - Errors: as Barrier; ErrArgument for lengths, buffers that overlap and a nil operator;
 //     ErrElementType for elements of about 8 KiB and more; ErrMismatch where a rank has
-//     called something else.
+//     called something else, at the root if it folds alone.
 //   - Collective: over the communicator, with the same arguments.
 //   - Source: MPI_Reduce.
 func Reduce[T any](c *Comm, dst, src []T, op Op[T], root int) error {
+	if isWatched(c) {
+		return watched(Call{"Reduce", c, root, AnyTag, spanOf(src).bytes}, func() error { return reduce(c, dst, src, op, root) })
+	}
+	return reduce(c, dst, src, op, root)
+}
+
+// reduce is Reduce without a look at the interceptor.
+func reduce[T any](c *Comm, dst, src []T, op Op[T], root int) error {
 	const name = "Reduce"
 	if err := c.checkRoot(name, root); err != nil {
-		return c.refuse(name, err)
+		return handledOf(c, refuse(c, name, err))
 	}
 	if err := checkReduce(name, dst, src, op, root == c.g.me); err != nil {
-		return c.refuse(name, err)
+		return refuse(c, name, err)
 	}
 	if c.g.checks {
 		which, what := coll.NameOperator(coll.Op[T](op)), coll.NameElements[T](len(src))
 		if err := c.compare(name, "Reduce(%s) of %s, root %d", which, what, root); err != nil {
-			return err
+			return handled(c.g, err)
 		}
 	}
-	if c.g.upper != nil {
-		return c.g.fail(name, reduceSpanning(c.ctx, c.g, dst, src, op, root))
+	if collectivesInMessages(c.g) {
+		x, err := describeReduce(c, name, dst, src, op, root)
+		return runNow(c, x, err)
 	}
-	return c.g.fail(name, coll.ReducePrivate(c.ctx, c.g.t, dst, src, coll.Op[T](op), root))
+	if c.g.upper != nil {
+		return handled(c.g, c.g.fail(name, reduceSpanning(c.ctx, c.g, dst, src, op, root)))
+	}
+	ctx, returned := revocableUnlessPair(c.ctx, c.g), false
+	if c.g.n == 2 && c.g.t.FoldsAtRoot(spanOf(src).bytes, elemSize[T]()) {
+		ctx = revocableOf(c.ctx, c.g)
+	}
+	defer c.g.breakOnPanic(&returned)
+	err := coll.ReducePrivate(ctx, c.g.t, dst, src, coll.Op[T](op), root)
+	returned = true
+	return endThroughTeam(c, name, err)
 }
 
 // Allreduce combines the src of all ranks, in the order of ranks, into the dst of all ranks:
@@ -97,23 +141,39 @@ func Reduce[T any](c *Comm, dst, src []T, op Op[T], root int) error {
 //   - Collective: over the communicator, with the same arguments.
 //   - Source: MPI_Allreduce.
 func Allreduce[T any](c *Comm, dst, src []T, op Op[T]) error {
+	if isWatched(c) {
+		return watched(Call{"Allreduce", c, AnySource, AnyTag, spanOf(src).bytes}, func() error { return allreduce(c, dst, src, op) })
+	}
+	return allreduce(c, dst, src, op)
+}
+
+// allreduce is Allreduce without a look at the interceptor.
+func allreduce[T any](c *Comm, dst, src []T, op Op[T]) error {
 	const name = "Allreduce"
 	if err := c.usable(name); err != nil {
-		return err
+		return handledOf(c, err)
 	}
 	if err := checkReduce(name, dst, src, op, true); err != nil {
-		return c.refuse(name, err)
+		return refuse(c, name, err)
 	}
 	if c.g.checks {
 		which, what := coll.NameOperator(coll.Op[T](op)), coll.NameElements[T](len(src))
 		if err := c.compare(name, "Allreduce(%s) of %s", which, what); err != nil {
-			return err
+			return handled(c.g, err)
 		}
 	}
-	if c.g.upper != nil {
-		return c.g.fail(name, reduceSpanning(c.ctx, c.g, dst, src, op, -1))
+	if collectivesInMessages(c.g) {
+		x, err := describeAllreduce(c, name, dst, src, op)
+		return runNow(c, x, err)
 	}
-	return c.g.fail(name, coll.ReducePrivate(c.ctx, c.g.t, dst, src, coll.Op[T](op), -1))
+	if c.g.upper != nil {
+		return handled(c.g, c.g.fail(name, reduceSpanning(c.ctx, c.g, dst, src, op, -1)))
+	}
+	returned := false
+	defer c.g.breakOnPanic(&returned)
+	err := coll.ReducePrivate(revocableOf(c.ctx, c.g), c.g.t, dst, src, coll.Op[T](op), -1)
+	returned = true
+	return endThroughTeam(c, name, err)
 }
 
 // checkRoot checks the communicator and root of a collective.

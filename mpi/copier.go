@@ -38,19 +38,6 @@ type copier struct {
 	copying    atomic.Int32 // requests in pulls, pushes and selfCopies
 }
 
-// offerShare lets the receiver of an announced message copy it. A request with a number beyond the
-// shares has none.
-func (c *copier) offerShare(r *request) {
-	i := uint32(r.number)
-	if i >= layout.Shares {
-		return
-	}
-	c.table.lend(r, r.pe)
-	r.share.used, r.share.words, r.share.name = true, &c.own.Shares[i], shareName(r.number)
-	rma.StoreRelease(&r.share.words.Copied, 0)
-	rma.StoreRelease(&r.share.words.Turn, r.share.name+layout.ShareOpen)
-}
-
 // shareOf returns the share of an announced message that has one.
 func (c *copier) shareOf(m *message) share {
 	return share{used: true, words: &c.control(m.pe).Shares[uint32(m.sender)], name: shareName(m.sender)}
@@ -59,7 +46,7 @@ func (c *copier) shareOf(m *message) share {
 // targetOffset returns the offset in this process's segment where the sender may write the message of
 // a receive, or 0 if there is none.
 func (c *copier) targetOffset(r *request, n int) uint64 {
-	if r.exclusive {
+	if r.exclusive || r.g.hidden == nil { // a collective that fails ends its receives, and nothing may be written to their buffers afterwards
 		return 0
 	}
 	return c.segmentOffset(r.buf, n)
@@ -71,7 +58,7 @@ func (c *copier) startPull(r *request, m *message, n int) bool {
 	if !m.hasShare() || n == 0 || m.offset == 0 && !c.canAccess(m.pe) {
 		return false
 	}
-	s := &r.share
+	s := r.useShare()
 	*s = c.shareOf(m)
 	s.addr = m.addr
 	if m.offset != 0 {
@@ -95,12 +82,13 @@ func (c *copier) startPush(pe layout.PE, p *parcel) {
 	if r == nil || p.offset == 0 && !c.canAccess(pe) {
 		return
 	}
-	r.share.mapped, r.share.addr = nil, p.addr
+	s := r.useShare()
+	s.mapped, s.addr = nil, p.addr
 	if p.offset != 0 {
-		r.share.mapped = c.segmentAddress(pe, p.offset)
+		s.mapped = c.segmentAddress(pe, p.offset)
 	}
 	r.size = int(p.size)
-	r.share.cut(r.size)
+	s.cut(r.size)
 	c.pushes = append(c.pushes, r)
 	c.copying.Add(1)
 }
@@ -133,7 +121,7 @@ func (c *copier) copyNextParts() (did bool) {
 // pushPart claims a part and copies it to the receiver. It returns false if there is no part left to
 // claim, or the kernel has refused the copy.
 func (c *copier) pushPart(r *request) bool {
-	s := &r.share
+	s := r.share
 	for {
 		turn, state, front, back := s.load()
 		if state != layout.ShareOpen || front+back >= s.parts {
@@ -160,7 +148,7 @@ func (c *copier) pushPart(r *request) bool {
 // pullPart claims and copies the next part of a receive's message, or ends the receive when all parts
 // are copied. It reports whether the copying is over, and whether a part was copied.
 func (c *copier) pullPart(r *request) (over, moved bool) {
-	s := &r.share
+	s := r.share
 	if s.get != nil {
 		return c.getParts(r)
 	}
@@ -204,7 +192,7 @@ func (c *copier) pullPart(r *request) (over, moved bool) {
 
 // readPart copies the part of a receive's message that begins with byte at.
 func (c *copier) readPart(r *request, at int) {
-	s := &r.share
+	s := r.share
 	n, dst := min(s.partSize, r.size-at), unsafe.Add(r.buf, at)
 	if s.mapped != nil {
 		copyBytes(dst, unsafe.Add(s.mapped, at), n)
@@ -240,7 +228,10 @@ func (c *copier) requestParts(r *request) {
 // end now. It returns false if the request is done, or if it ends by itself soon: the receiver has the
 // message, or the sender is writing a part to the receive's buffer.
 func (c *copier) stopCopying(r *request, cause error) bool {
-	s := &r.share
+	s := r.share
+	if s == nil {
+		return true
+	}
 	if slices.Contains(c.selfCopies, r) {
 		s.cause = cause
 		return false

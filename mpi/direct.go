@@ -17,7 +17,7 @@ const (
 
 // recvDirect receives a message without a request, if one comes soon. If it returns false, nothing has
 // happened: no message has come, or something is unusual, and the caller posts the receive.
-func (c *Comm) recvDirect(s span, src, tag int) (st Status, ok bool) {
+func recvDirect(c *Comm, s span, src, tag int) (st Status, ok bool) {
 	if c == nil || c.g == nil || uint(src) >= uint(c.g.n) || tag < AnyTag || tag > MaxTag {
 		return st, false
 	}
@@ -60,18 +60,19 @@ func (g *group) tryDirect(s span, env envelope) (st Status, ok, laneEmpty bool) 
 func (g *group) recvNext(s span, env envelope) (st Status, ok, laneEmpty bool) {
 	e, pe := g.e, g.pe(int(env.Src))
 	l := e.in[pe]
-	if m, kept := g.q.Peek(env); kept {
-		if m.sender != 0 || m.size > min(s.bytes, lockedMost) {
+	if k, found, kept := g.q.Peek(env); kept {
+		n, ok := e.kept.copyWhole(s, k)
+		if !ok {
 			return st, false, false
 		}
-		_, _ = g.q.Take(env)
-		if m.size > 0 {
-			copyBytes(s.at, unsafe.Pointer(&m.data[0]), m.size)
+		_, _, _ = g.q.Take(env)
+		if k.form() == keptRecord {
+			e.dropRecord(e.kept.removeRecord(k))
+		} else {
+			e.dropShort(k)
 		}
-		st = statusOf(m.env, m.size, s.elem)
-		e.pool.put(m)
 		e.progressBeside(l)
-		return st, true, false
+		return statusOf(found, n, s.elem), true, false
 	}
 	if receives, _ := g.q.Waiting(); receives != 0 {
 		return st, false, false // they came first, and may be for the same message

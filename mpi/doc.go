@@ -42,6 +42,20 @@
 //   - Yama forbids it, because another process stands between oshrun and the PE.
 //   - 512 long messages of the sender are under way already.
 //
+// # Partitioned messages
+//
+// A message may consist of partitions, which goroutines send as they are ready (PsendInit, PrecvInit).
+//
+//   - Each partition is a message of its own. The receiver may use it as soon as Arrived reports it.
+//   - Partitioned messages match in the order of PsendInit and PrecvInit. They never meet Send, Recv or Probe.
+//
+// The receiver may divide its buffer otherwise than the sender:
+//
+//	p, err := mpi.PsendInit(c, buf, 8, next, 7)
+//	err = p.Start()
+//	err = p.Ready(i)                               // by any goroutine, for each i
+//	_, err = p.Wait()
+//
 // # Several nodes
 //
 // In a job of several nodes (oshrun --host, --emulate), messages to ranks of other nodes go through the agents of both nodes, and
@@ -50,11 +64,30 @@
 //   - Messages of up to 16 KiB are sent at once. Those that find no receive wait at the receiver's node: up to 16 MiB for each rank
 //     in memory of the agent. Beyond that their senders wait. The messages of such a sender for other ranks of that node wait, too.
 //   - Longer messages go in parts. From a symmetric heap the receiver gets them, unless the context of Send or Recv can end.
-//   - The communicator of all ranks is the only one with ranks of several nodes. Comm.Split returns an error if a color has such ranks.
-//   - Collectives between nodes take a step for each kilobyte. Different calls give ErrMismatch on all ranks. GOSHMEM_CHECK adds nothing to
-//     that.
+//   - Collectives of the communicator of all ranks take a step for each kilobyte. Different calls give ErrMismatch on all ranks. GOSHMEM_CHECK adds
+//     nothing to that. Those of other communicators with ranks of several nodes go in messages.
 //   - An error that reports a rank of a lost node names the node. A long message in symmetric memory is lost with a sender on another
 //     node.
+//
+// # Further processes
+//
+// Spawn starts processes, as a job of their own, on the nodes of the job. Both sides have an Intercomm: the caller gets it, and a process that was started finds it in
+// World.Parent. Merge makes one communicator of both. So survivors go on with as many ranks as before:
+//
+//	rest, err := c.Shrink()
+//	x, err := mpi.Spawn(rest, mpi.Command{Path: os.Args[0]}, c.Size()-rest.Size(), 0)
+//	c, err = x.Merge(false)                        // in the new processes: World.Parent().Merge(true)
+//
+// # Collectives
+//
+// Each collective has three forms: Bcast waits, Ibcast returns a Request, and BcastInit makes a Persistent, which each Start executes.
+//
+//   - All ranks call the collectives of a communicator in the same order. The last two forms do not wait for each other, and may be under way at a
+//     time.
+//   - Collectives that do not wait, and those of communicators that share no memory, go in messages. If ranks call different ones, or with
+//     different lengths, at least one of them gets ErrMismatch, and the others that or ErrCommBroken, later at the latest. Persistent ones are
+//     not compared: they may wait for each other.
+//   - A communicator that is broken for such collectives is broken for all of them.
 //
 // # Progress
 //
@@ -66,8 +99,8 @@
 // # Errors
 //
 //   - Nothing panics. A bad argument gives a *UsageError: what is wrong, the value, what is wanted.
-//   - A rank whose arguments of Bcast, Reduce or Allreduce are bad does not take part. The others wait for it
-//     until their context ends (Comm.With).
+//   - A rank whose arguments of Bcast, Reduce or Allreduce are bad does not take part. Those that need it wait for it
+//     until their context ends (Comm.With); of a Reduce that is the root alone.
 //   - In Comm.Split such a rank takes part, and the others get an error too.
 //
 // # Failures

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -18,15 +17,44 @@ const finalizedMeanwhile = "Finalize was called meanwhile"
 
 // closeGroup makes all calls on a communicator fail, and ends its requests with cause.
 func (e *engine) closeGroup(g *group, cause error, why string) {
+	e.endRequests(g, func(op string) error { return usage(op, cause, "%s", why) })
+	if g.hidden != nil {
+		e.endRequests(g.hidden, func(op string) error { return usage(op, cause, "%s", why) })
+		e.removeGroup(g.hidden)
+		e.removeGroup(g.partitioned) // endRequests has ended it
+		g.agreeing.agreement.fail(func(op string) error { return usage(op, cause, "%s", why) })
+	}
+	e.removeGroup(g)
+}
+
+// endRequests makes all calls on a communicator fail, and ends its requests.
+func (e *engine) endRequests(g *group, cause func(op string) error) {
 	g.ended.Store(true)
-	end := func(r *request) { e.complete(r, usage(r.op, cause, "%s", why)) }
+	e.wakeProbes(nil, envelope{})
+	if g.hidden != nil {
+		g.collectives.failAll(func(s *schedule) error { return cause(s.r.op) })
+	}
+	end := func(r *request) { e.complete(r, cause(r.op)) }
 	g.q.Sweep(func(_ envelope, r *request) bool {
 		end(r)
 		return true
 	})
+	for _, k := range g.q.Messages {
+		if msg := e.kept.record(k); msg != nil && msg.waits != nil {
+			end(msg.waits)
+			msg.waits = nil
+		}
+	}
+	for msg := range g.taken {
+		if msg.waits != nil {
+			end(msg.waits)
+		}
+		e.dropTaken(msg)
+	}
+	g.taken = nil
 	for i := range e.table.entries {
 		if r := e.table.entries[i].r; r != nil && r.g == g {
-			if r.share.words != nil {
+			if r.isLent() {
 				e.removeFrom(&e.pushes, r)
 				r.share.closeAs(layout.ShareEnded)
 			}
@@ -34,14 +62,9 @@ func (e *engine) closeGroup(g *group, cause error, why string) {
 			end(r)
 		}
 	}
-	for _, r := range slices.Clone(e.pulls) {
+	for _, r := range slices.Concat(e.pulls, e.selfCopies) {
 		if r.g == g {
-			e.stopCopying(r, usage(r.op, cause, "%s", why))
-		}
-	}
-	for _, r := range e.selfCopies {
-		if r.g == g {
-			e.stopCopying(r, usage(r.op, cause, "%s", why))
+			e.stopCopying(r, cause(r.op))
 		}
 	}
 	for _, l := range e.blocked {
@@ -53,7 +76,10 @@ func (e *engine) closeGroup(g *group, cause error, why string) {
 			return true
 		})
 	}
-	e.removeGroup(g)
+	if g.partitioned != nil {
+		e.endRequests(g.partitioned, cause)
+		endPartitions(g, cause)
+	}
 }
 
 // shutDown makes all calls on all communicators fail, ends their requests, and stops writing into lanes.
@@ -61,13 +87,36 @@ func (e *engine) shutDown() {
 	e.mu.Lock()
 	defer e.unlock()
 	e.receiveAll()
-	e.closed.Store(true)
 	for _, g := range e.groups {
-		if g.t.ID() != coll.MPIWorld { // a communicator that was not freed
+		if g.hidden != nil && g.t == nil { // it was not freed
+			g.tell(noticeLeft)
+		}
+	}
+	e.closed.Store(true)
+	defer leaveForeign(e)
+	for _, g := range e.ended {
+		if !g.freed.Load() {
+			if g.t != nil && !isWorld(g) {
+				g.t.Leave()
+				g.t.Release()
+			}
+			e.closeGroup(g, ErrFinalized, finalizedMeanwhile)
+		}
+	}
+	for _, g := range e.groups {
+		if g.hidden == nil {
+			continue // closeGroup of the one that it belongs to closes it
+		}
+		if g.t != nil && !isWorld(g) { // it was not freed
 			g.t.Leave()
 			g.t.Release()
 		}
 		e.closeGroup(g, ErrFinalized, finalizedMeanwhile)
+	}
+	for _, g := range e.groups {
+		if g.agreement != nil { // also those of communicators that were freed without having met the others
+			g.agreement.close()
+		}
 	}
 	for _, l := range slices.Clone(e.blocked) {
 		e.discardQueued(l, func(r *request) { e.complete(r, usage(r.op, ErrFinalized, finalizedMeanwhile)) })
@@ -83,11 +132,30 @@ func (e *engine) abandon(r *request, unmetOnly bool, cause error) bool {
 	if r.isDone() || unmetOnly && !r.posted {
 		return false
 	}
+	if s := r.schedule; s != nil {
+		e.failSchedule(s, cause)
+		e.goOn(s)
+		s.giveUp()
+		return false
+	}
 	return e.cancel(r, cause)
 }
 
 // leftEvery is after how many polls in vain a wait checks whether the peer has left. The check takes the lock.
 const leftEvery = 32
+
+// lookAround is endIfPeerLeft for a wait that polls. It also looks, now and then, for the goroutines that are parked: a process whose messages
+// come without a pause is never idle.
+func (e *engine) lookAround(r *request) {
+	e.endIfPeerLeft(r)
+	if !e.job.Waiter.HasParked() {
+		return
+	}
+	if now := time.Now().UnixNano(); now-e.lookedAround.Load() > int64(longIdle) {
+		e.lookedAround.Store(now)
+		e.wakeDeserted()
+	}
+}
 
 // endIfPeerLeft ends a request whose peer has left the communicator, as ranks do after a death: then
 // Finalize and Free wait for nobody. All that the peer had sent is received first; it was in the lane
@@ -95,7 +163,23 @@ const leftEvery = 32
 func (e *engine) endIfPeerLeft(r *request) {
 	e.mu.Lock()
 	defer e.unlock()
-	if r.isDone() || r.g.peerLeftError(r) == nil {
+	switch {
+	case r.isDone():
+		return
+	case r.agreement != nil:
+		r.agreement.look()
+		return
+	case r.partition != nil:
+		r.partition.lookForLeft()
+		return
+	case r.general:
+		return
+	}
+	if r.schedule != nil {
+		e.endIfRankLeft(r.schedule)
+		return
+	}
+	if r.g.peerLeftError(r) == nil {
 		return
 	}
 	if e.receiveAll(); r.isDone() {
@@ -107,12 +191,96 @@ func (e *engine) endIfPeerLeft(r *request) {
 	}
 }
 
+// endIfRankLeft ends a schedule that waits for a rank which has left, or has withdrawn a message. The others are told, as they may wait for this one. Mostly the
+// cause is a death, of which this process learns soon.
+func (e *engine) endIfRankLeft(s *schedule) {
+	g := s.r.g
+	left := func() int {
+		return slices.IndexFunc(s.open, func(r *request) bool { return !r.isDone() && g.hasLeft(g.rank(r.pe)) })
+	}
+	if !s.givenUp.IsZero() && time.Since(s.givenUp) > deathGrace {
+		e.failSchedule(s, g.brokenError(s.r.op))
+		e.goOn(s)
+		return
+	}
+	if left() < 0 {
+		s.askPeers()
+		return
+	}
+	e.receiveAll() // what it had sent was in its lane before it left
+	if i := left(); i >= 0 && s.err == nil && s.isLeftLong() {
+		e.failSchedule(s, g.leftError(s.r.op, g.rank(s.open[i].pe)))
+		e.goOn(s)
+		s.giveUp()
+	}
+}
+
+// longIdle is after how much idle time the driver looks for ranks that have left.
+const longIdle = 100 * time.Millisecond
+
+// isLongIdle adds to the idle time of the driver. If it is long, isLongIdle wakes the goroutines whose peers may have left, and reports true: the
+// driver looks for itself.
+func (e *engine) isLongIdle(slept time.Duration) bool {
+	if e.idle += slept; e.idle < longIdle {
+		return false
+	}
+	e.idle = 0
+	if e.job.Waiter.HasParked() {
+		e.wakeDeserted()
+	}
+	return true
+}
+
+// wakeDeserted wakes the goroutines that sleep in communicators that further ranks have left: each of them looks for itself.
+func (e *engine) wakeDeserted() {
+	e.mu.Lock()
+	defer e.unlock()
+	e.wakeProbes(nil, envelope{})
+	for _, g := range e.groups {
+		if g.agreement != nil {
+			g.agreement.look()
+			if len(g.sleeping) > 0 { // they look at the time, and at ranks that have left
+				wakeSleepers(g)
+			}
+			continue
+		}
+		if len(g.sleeping) == 0 {
+			continue
+		}
+		left := 0
+		for rank := range g.n {
+			if g.pe(rank) != e.me && g.hasLeft(rank) {
+				left++
+			}
+		}
+		if left != g.leftSeen {
+			g.leftSeen = left
+			wakeSleepers(g)
+			continue
+		}
+		for _, s := range g.collectives.schedules { // a collective also looks at the time
+			if s.r.sleeper != nil {
+				s.r.sleeper.Wake()
+			}
+		}
+	}
+}
+
+// wakeSleepers wakes all goroutines that sleep until requests of the communicator are complete. The caller has the engine's lock.
+func wakeSleepers(g *group) {
+	for _, r := range g.sleeping {
+		if r.sleeper != nil {
+			r.sleeper.Wake()
+		}
+	}
+}
+
 // peerLeftError returns the error of a request that no rank will meet: the peer has left, or, for a receive
 // from any source, all other ranks have left or are dead. It returns nil in a communicator of one rank,
 // in which another goroutine may send.
 func (g *group) peerLeftError(r *request) error {
 	if !r.anySource || !r.posted {
-		if rank := g.rank(r.pe); rank != g.me && g.hasLeft(rank) {
+		if rank := g.rank(r.pe); r.pe != g.e.me && g.hasLeft(rank) {
 			return g.leftError(r.op, rank)
 		}
 		return nil
@@ -120,7 +288,7 @@ func (g *group) peerLeftError(r *request) error {
 	var left, dead []int
 	for rank, pe := range g.pes {
 		switch {
-		case rank == g.me:
+		case pe == g.e.me:
 		case g.e.isDead(pe):
 			dead = append(dead, rank)
 		case g.hasLeft(rank):
@@ -176,7 +344,7 @@ func (f *flusher) Poll() wait.Look {
 	e.mu.Lock()
 	defer e.unlock()
 	for _, l := range slices.Clone(e.blocked) {
-		if rank := g.rank(l.pe); g.hasLeft(rank) {
+		if hasFinalized(e, l.pe) {
 			e.discardQueued(l, func(r *request) {
 				e.complete(r, r.g.leftError(r.op, r.g.rank(l.pe)))
 			})
@@ -185,6 +353,8 @@ func (f *flusher) Poll() wait.Look {
 	switch {
 	case len(e.blocked) == 0:
 		return wait.Over
+	case !f.apart && !slices.ContainsFunc(e.blocked, func(l *outLane) bool { return !e.isForeign(l.pe) }):
+		return wait.Over // processes of other jobs do not meet this one in Finalize: flush bounds the wait for them
 	case moved:
 		return wait.Moved
 	default:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/coll/spanning"
@@ -27,8 +28,13 @@ import (
 type engine struct {
 	matcher
 	requests      requestPool
-	cellsReceived uint64 // from all lanes, except those that direct receives have read
-	directs       uint   // direct receives so far
+	ended         []*group      // revoked, and perhaps not freed
+	world         *group        // of all ranks; nil until it is made
+	cellsReceived uint64        // from all lanes, except those that direct receives have read
+	directs       uint          // direct receives so far
+	posts         uint          // receives that began while others waited
+	idle          time.Duration // sleeps of the driver that nothing has ended, since wakeDeserted
+	lookedAround  atomic.Int64  // when lookAround last called wakeDeserted
 }
 
 func newEngine(j *job.Job) *engine {
@@ -39,8 +45,9 @@ func newEngine(j *job.Job) *engine {
 	e.persistent, e.job, e.me, e.own = p, j, j.PE, j.Map.Control(j.Local)
 	e.eager, e.fragment = min(eagerMost, most), min(fragmentMost, most)
 	e.groups, e.future = map[uint32]*group{}, map[uint32]*queue{}
-	e.access = make([]peerMemory, j.NPEs)
-	e.requests.lock = &e.mu
+	e.access = make([]peerMemory, len(p.out))
+	e.requests.lock, e.advance = &e.mu, e.advanceSchedules
+	p.endHolds()
 	reach.Publish(e.own)
 	return e
 }
@@ -51,39 +58,66 @@ func newEngine(j *job.Job) *engine {
 // with the team's id. So late messages of an earlier communicator differ from early ones of this one,
 // and two communicators with the same members at one time have different ids.
 func (e *engine) newGroup(ctx context.Context, t *coll.Team, upper *spanning.Team) (*group, error) {
-	g := &group{e: e, t: t, upper: upper, me: t.Me(), n: t.Size(), checks: e.job.CheckCollectives, pes: t.PEs(), ranks: make([]int32, e.job.NPEs)}
-	if upper != nil {
-		g.me, g.n, g.pes, g.checks = int(e.me), upper.Size(), upper.PEs(), false // steps between nodes compare what they do
-		g.mourning = &mourning{context.Background(), g}
-	}
-	for i := range g.ranks {
-		g.ranks[i] = -1
-	}
-	for rank, pe := range g.pes {
-		g.ranks[pe] = int32(rank)
-	}
+	g := e.groupOf(t, upper)
 	e.mu.Lock()
 	latest := e.numbers.latest(t.ID())
 	e.mu.Unlock()
-	all, err := g.gatherWords(ctx, callNumber, coll.Words{uint64(latest)})
+	all, err := g.gatherWords(ctx, "Init", callNumber, coll.Words{uint64(latest)})
 	if err != nil {
 		return nil, err
 	}
 	for _, w := range all {
 		latest = max(latest, uint32(w[0]))
 	}
+	if latest/layout.MaxTeams+1 >= numbersMost {
+		return nil, errNumbers("Comm.Split")
+	}
 	g.number = nextNumber(latest, t.ID())
+	return g, e.enterOpen(g)
+}
+
+// enterOpen adds a communicator that was made, unless the engine is closed.
+func (e *engine) enterOpen(g *group) error {
 	e.mu.Lock()
 	defer e.unlock()
 	if e.closed.Load() { // another goroutine has called Finalize meanwhile
-		return nil, ErrFinalized
+		return ErrFinalized
 	}
+	e.enter(g)
+	return nil
+}
+
+// groupOf returns the communicator of a team, without its number.
+func (e *engine) groupOf(t *coll.Team, upper *spanning.Team) *group {
+	g := &group{e: e, t: t, upper: upper, me: t.Me(), n: t.Size(), checks: e.job.CheckCollectives, pes: t.PEs()}
+	g.always = &revocable{context.Background(), g}
+	if upper != nil {
+		g.me, g.n, g.pes, g.checks = int(e.me), upper.Size(), upper.PEs(), false // steps between nodes compare what they do
+		g.mourning = &mourning{context.Background(), g}
+	}
+	g.ranks = rankTable(e, g.pes)
+	return g
+}
+
+// enter adds a communicator that was made. The caller has the engine's lock.
+func (e *engine) enter(g *group) {
+	g.collectives.g = g
+	g.hidden = &group{e: e, t: g.t, upper: g.upper, me: g.me, n: g.n, pes: g.pes, ranks: g.ranks, number: g.number | hiddenComm}
+	g.agreeing = &group{e: e, me: g.me, n: g.n, pes: g.pes, ranks: g.ranks, number: g.number | agreeingComm}
+	g.agreeing.agreement = &agreement{g: g.agreeing, of: g}
+	g.partitioned = &group{e: e, t: g.t, upper: g.upper, me: g.me, n: g.n, pes: g.pes, ranks: g.ranks, number: g.number | partitionedComm}
+	g.partitioned.partitions = &partitions{}
 	e.addGroup(g)
+	for rank, pe := range g.pes {
+		if e.isDead(pe) {
+			g.collectives.dead = append(g.collectives.dead, rank)
+		}
+	}
 	e.noteEarly(g)
+	noteRevokedEarly(e, g)
 	e.progress()
 	g.ackedEpoch.Store(0)
 	g.unackedDeath.Store(len(g.failedSince(0)) > 0)
-	return g, nil
 }
 
 // hasWork reports whether progress may find anything to do. It takes no lock.
@@ -101,7 +135,7 @@ func (e *engine) hasWork() bool {
 			return true
 		}
 	}
-	return false
+	return e.foreign.hasCallers()
 }
 
 // serve makes progress for a wait of another package.
@@ -139,12 +173,15 @@ func (e *engine) progressLimited(limit int, skip *inLane) (did bool) {
 			e.addCallers(i, now)
 		}
 	}
+	if e.foreign.jobs.Load() != nil {
+		addForeignCallers(e)
+	}
 	for _, l := range *e.active.Load() {
 		if l != skip {
 			did = e.receiveCells(l, limit) || did
 		}
 	}
-	if epoch != e.deathEpoch.Load() && (e.far == nil || e.far.hasReadDead(epoch)) {
+	if epoch != e.deathEpoch.Load() && (e.far == nil || e.far.hasReadDead(epoch, &e.foreign)) {
 		e.processDeaths(epoch)
 		did = true
 	}

@@ -27,6 +27,8 @@ var (
 	ErrTruncated = errors.New("message truncated")
 	// ErrCanceled reports a message that its sender had announced, and has withdrawn when a context ended.
 	ErrCanceled = errors.New("message withdrawn by its sender")
+	// ErrRequestCanceled reports a receive that Request.Cancel has canceled.
+	ErrRequestCanceled = errors.New("request was canceled")
 	// ErrFreed reports a call on a communicator after Comm.Free.
 	ErrFreed = errors.New("communicator was freed")
 	// ErrMismatch reports a collective that ranks called with different arguments. With
@@ -43,9 +45,20 @@ var (
 	// ErrRankFinalized reports a rank that the call waits for and that has finalized or freed the communicator.
 	// Ranks do so without waiting for others when a rank has died.
 	ErrRankFinalized = errors.New("rank has finalized, or freed the communicator, and will not come")
+	// ErrRevoked reports a call on a communicator that a rank has revoked (Comm.Revoke).
+	ErrRevoked = errors.New("communicator is revoked")
 	// ErrPending reports a request that goes on after a death: another rank may still complete it, and Wait may
 	// be called again.
 	ErrPending = errors.New("request goes on: another rank may still complete it")
+	// ErrUndecided reports an agreement by two-phase commit that has ended without a result.
+	ErrUndecided = errors.New("agreement is undecided")
+	// ErrSpawn reports processes that could not be started, or have not connected.
+	ErrSpawn = errors.New("processes were not started")
+	// ErrPort reports a port that is closed or unknown.
+	ErrPort = errors.New("port is closed or unknown")
+	// ErrBufferChanged reports the buffer of a send that has changed before the send was complete. Only programs that are built with -tags mpidebug
+	// look.
+	ErrBufferChanged = errors.New("buffer of a send has changed before the send was complete")
 	// ErrUnwinding reports a Finalize or Free on the stack of a goroutine that panics or ends by
 	// runtime.Goexit.
 	ErrUnwinding = errors.New("goroutine panics or ends by runtime.Goexit")
@@ -122,9 +135,12 @@ func markPending(err error) error {
 
 // deadError returns the error of a call that needs ranks which have died.
 func (g *group) deadError(op string, ranks ...int) error {
+	if g.outer != nil {
+		return g.outer.deadError(op, outerRanks(g, ranks)...)
+	}
 	e := &diedError{ranks: ranks}
 	for _, rank := range ranks {
-		f, _ := g.e.job.Failures.Failure(int(g.pe(rank)))
+		f, _ := g.e.failureOf(g.pe(rank))
 		lost := ""
 		if f.Cause.Kind() == failure.NodeLost && g.e.job.Home != nil {
 			lost = g.e.job.NameNode(g.pe(rank))
@@ -136,6 +152,9 @@ func (g *group) deadError(op string, ranks ...int) error {
 
 // leftError returns the error of a call that needs ranks which have finalized or freed the communicator.
 func (g *group) leftError(op string, ranks ...int) error {
+	if g.outer != nil {
+		ranks = outerRanks(g, ranks)
+	}
 	return &RankError{Ranks: ranks, Op: op, Err: ErrRankFinalized}
 }
 
@@ -145,6 +164,11 @@ func (g *group) reportDeath(err error) error {
 		g.e.job.Noticed()
 	}
 	return err
+}
+
+// brokenError returns the error of a collective on a communicator that is broken.
+func (g *group) brokenError(op string) error {
+	return fmt.Errorf("mpi.%s: %w; hint: %s", op, ErrCommBroken, g.recoveryHint())
 }
 
 // diedError has the ranks that have died and the causes of their deaths.
@@ -188,6 +212,17 @@ func (g *group) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}
+	if _, left := errors.AsType[*coll.LeftError](err); (left || errors.Is(err, coll.ErrBroken)) && !g.e.closed.Load() {
+		g.e.drainLanes() // a rank that has left the collective as the communicator is revoked has told this one before
+	}
+	if g.revoked.Load() && !errors.Is(err, coll.ErrConcurrent) {
+		return g.revokedError(op)
+	}
+	return g.failUnrevoked(op, err)
+}
+
+// failUnrevoked is fail for a call that ignores that the communicator is revoked.
+func (g *group) failUnrevoked(op string, err error) error {
 	if g.upper != nil && (errors.Is(err, errDeathKnown) || errors.Is(err, coll.ErrBroken)) {
 		if dead := g.deadRanks(); dead != nil {
 			g.e.job.Noticed()
@@ -227,7 +262,7 @@ func (g *group) fail(op string, err error) error {
 	case errors.Is(err, coll.ErrNoID):
 		return usage(op, ErrTooMany, "%v, which communicators and teams share; free a communicator or destroy a team", err)
 	case errors.Is(err, coll.ErrBroken):
-		return fmt.Errorf("mpi.%s: %w; hint: %s", op, ErrCommBroken, g.recoveryHint())
+		return g.brokenError(op)
 	case errors.Is(err, coll.ErrReleased):
 		return g.endedError(op)
 	case errors.Is(err, coll.ErrConcurrent):
@@ -238,14 +273,15 @@ func (g *group) fail(op string, err error) error {
 
 // recoveryHint says what a program can do when the communicator is broken.
 func (g *group) recoveryHint() string {
-	if g.t.ID() == coll.MPIWorld {
+	if isWorld(g) {
 		return "messages go on; World.Finalize succeeds, and waits for nobody"
 	}
 	return "messages go on; free the communicator (Comm.Free waits for nobody), and make another by Comm.Split of one that is not broken, or by interop.CommOf"
 }
 
 // permitsLeaving reports whether Finalize and Free succeed although their collective has failed with err: a
-// rank has died, or the communicator is broken. Then the other ranks leave without it, too.
+// rank has died, or the communicator is broken or revoked. Then the other ranks leave without it, too.
 func permitsLeaving(err error) bool {
-	return errors.Is(err, ErrDied) || errors.Is(err, ErrCommBroken) || errors.Is(err, ErrRankFinalized)
+	return errors.Is(err, ErrDied) || errors.Is(err, ErrCommBroken) || errors.Is(err, ErrRankFinalized) ||
+		errors.Is(err, ErrRevoked)
 }

@@ -15,6 +15,15 @@ func SmallLanes() {
 	shapeOfLanes = func(int) layout.LaneShape { return layout.ShapeOfLanes(layout.MaxLocal) }
 }
 
+// WhenInit has Init call f before it reaches the parents of this process. In a spawned job on several nodes that is before the processes of the job have met.
+// It is called before Init.
+func WhenInit(f func()) {
+	shapeOfLanes = func(near int) layout.LaneShape {
+		f()
+		return layout.ShapeOfLanes(near)
+	}
+}
+
 // Alarm makes receives from any source see a death, although all deaths are acknowledged.
 func Alarm(c *Comm) { c.g.unackedDeath.Store(true) }
 
@@ -45,6 +54,27 @@ func Kept(c *Comm) int {
 	defer c.g.e.mu.Unlock()
 	_, kept := c.g.q.Waiting()
 	return kept
+}
+
+// Receiving reports whether a part of a long message has come, and others have not.
+func Receiving(c *Comm) bool {
+	e := c.g.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, r := range e.pulls {
+		if get := r.share.get; get != nil {
+			return get.asked > 0
+		}
+		if _, _, front, _ := r.share.load(); front > 0 {
+			return true
+		}
+	}
+	for i := range e.table.entries {
+		if r := e.table.entries[i].r; r != nil && r.recv && r.moved > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // SharesInUse returns how many shares are lent to a rank.
@@ -117,3 +147,61 @@ func RefuseFrom(k int) {
 
 // Accesses returns how many accesses there were since RefuseFrom.
 func Accesses() int { return accesses }
+
+// Sleeping returns how many goroutines sleep until requests of a communicator are complete.
+func Sleeping(c *Comm) int {
+	c.g.e.mu.Lock()
+	defer c.g.e.mu.Unlock()
+	return len(c.g.sleeping)
+}
+
+// Probing returns how many goroutines sleep in probes.
+func Probing(c *Comm) int {
+	c.g.e.mu.Lock()
+	defer c.g.e.mu.Unlock()
+	return len(c.g.e.probes)
+}
+
+// LastComm makes this process believe that it has used all numbers of communicators.
+func LastComm(c *Comm) {
+	c.g.e.mu.Lock()
+	defer c.g.e.mu.Unlock()
+	c.g.e.numbers.proposed = numbersMost
+}
+
+// Held reports whether this process keeps, or has told a rank that it keeps, much of what that rank has sent.
+func Held(c *Comm, rank int) bool {
+	e := c.g.e
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	h := e.hoardOf(c.g.pe(rank))
+	return h.held || h.kept != 0
+}
+
+// Partitions returns how many partitioned operations a communicator has, and how many of its receives and messages wait for each other.
+func Partitions(c *Comm) (operations, receives, messages int) {
+	c.g.e.mu.Lock()
+	defer c.g.e.unlock()
+	p := c.g.partitioned
+	receives, messages = p.q.Waiting()
+	return len(p.partitions.all), receives, messages
+}
+
+// LastPartTags makes a communicator believe that all tags but n were taken for partitioned sends to a rank.
+func LastPartTags(c *Comm, rank, n int) {
+	c.g.e.mu.Lock()
+	defer c.g.e.unlock()
+	p := c.g.partitioned.partitions
+	p.takeTags(rank, 0)
+	p.tags[rank].next = partTagsMost - n
+}
+
+// WorldOf returns the World of a communicator, for ports.
+func WorldOf(c *Comm) *World { return &World{e: c.g.e} }
+
+// Meeting returns how many roots of Accept or Connect wait in this process.
+func Meeting(c *Comm) int {
+	c.g.e.mu.Lock()
+	defer c.g.e.mu.Unlock()
+	return len(c.g.e.meetings)
+}

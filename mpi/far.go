@@ -36,10 +36,11 @@ import (
 type farSide struct {
 	port  *far.Port
 	inbox *layout.Inbox
-	lane  *inLane           // of the inbox
-	teams *spanning.Process // that span nodes
+	lane  *inLane            // of the inbox
+	teams *spanning.Process  // that span nodes
+	gone  map[layout.PE]bool // names in the inbox of processes that have finalized, of jobs that this one has not reached
 
-	early []earlyLeft
+	sends uint64 // messages to other nodes that do not fit a cell
 
 	epoch uint64 // of the failure page, for which last is valid
 	last  uint64 // number of the last cell that the dead of that epoch can have sent
@@ -52,7 +53,7 @@ var farLane = layout.LaneShape{Data: fragmentMost}
 // joinFar makes the far side, if the job has several nodes. A process that joins its job once more has another port.
 func (p *persistent) joinFar(j *job.Job) {
 	switch f := p.far; {
-	case j.Place.Nodes == 1 || j.Far == nil:
+	case j.Far == nil:
 		return
 	case f == nil:
 		f = &farSide{inbox: &j.Map.Wire(j.Local).Inbox}
@@ -60,7 +61,6 @@ func (p *persistent) joinFar(j *job.Job) {
 			head: &f.inbox.Head, shape: layout.LaneShape{Size: layout.InboxSize, Cells: layout.InboxCells, Data: layout.InboxData}, pe: manyPEs,
 		}
 		f.lane.first, f.lane.room = f.inbox.Cells()
-		p.active.Store(&[]*inLane{f.lane})
 		p.far = f
 	case f.port == j.Far:
 		return
@@ -71,11 +71,26 @@ func (p *persistent) joinFar(j *job.Job) {
 			p.in[pe], p.out[pe] = p.far.lane, nil
 		}
 	}
+	p.nameGuests(j)
+	if j.IsGuest() { // it has no teams of several nodes
+		return
+	}
 	teams := spanjob.NewProcess(j, layout.UpperFirstRanks)
 	if p.far.teams == nil {
 		p.far.teams = teams
 	} else {
 		p.far.teams.Config = teams.Config
+	}
+}
+
+// openInbox has the agent put messages into the inbox from now on, and this process read them. It has reached the jobs from which messages may have come.
+func (e *engine) openInbox() {
+	e.far.open(true)
+	e.mu.Lock()
+	defer e.unlock()
+	if active := *e.active.Load(); !slices.Contains(active, e.far.lane) {
+		active = append(slices.Clone(active), e.far.lane)
+		e.active.Store(&active)
 	}
 }
 
@@ -105,9 +120,12 @@ func (l *outLane) writeFar(p *packet, last bool) bool {
 // The conversion fails to compile if a parcel is no body of a cell.
 const _ = uint(layout.CellBody-unsafe.Sizeof(parcel{})) + uint(unsafe.Sizeof(parcel{})-layout.CellBody)
 
-// hasReadDead reports whether everything is read that the dead up to an epoch have sent.
-func (f *farSide) hasReadDead(epoch uint64) bool {
+// hasReadDead reports whether everything is read that the dead up to an epoch have sent, of this job and of others.
+func (f *farSide) hasReadDead(epoch uint64, others *foreigners) bool {
 	if f.epoch != epoch {
+		for _, x := range others.all() {
+			x.seen = x.Failures.Epoch()
+		}
 		f.epoch, f.last = epoch, atomic.LoadUint64(&f.inbox.Queued)
 	}
 	return f.lane.cells >= f.last
@@ -124,7 +142,7 @@ func (t *transfers) startFarTransfer(r *request, m *message, n int) {
 		t.failByDeath(r)
 	case m.offset != 0 && !r.exclusive:
 		r.peerNumber = m.sender
-		r.share.used, r.share.get = true, &farGet{offset: m.offset}
+		r.useShare().get = &farGet{offset: m.offset}
 		t.pulls = append(t.pulls, r)
 		t.copying.Add(1)
 	default:
@@ -189,26 +207,26 @@ func isFarDeath(err error) bool {
 // themselves.
 func (g *group) announceLeft() {
 	e := g.e
-	if e.far == nil {
+	if e.far == nil || g.t == nil { // shutDown tells the ranks of communicators without a team
 		return
 	}
 	e.mu.Lock()
 	defer e.unlock()
-	p := packet{kind: kindLeft, match: matchOf(g.number, 0), size: sizeOf(g.me, 0)}
+	p := packet{kind: kindNotice, match: matchOf(g.number, noticeLeft), size: sizeOf(g.me, 0)}
 	for _, pe := range g.pes {
-		if _, near := e.job.Place.Local(pe); !near && !e.isDead(pe) {
+		if !e.isNear(pe) && !e.isDead(pe) {
 			_ = e.laneTo(pe).writeFar(&p, true) // without a single free block the rank learns of it by this PE's end, if at all
 		}
 	}
 }
 
 // noteLeft notes that a rank of another node has left a communicator. This process may not have made it yet.
-func (e *engine) noteLeft(comm uint32, rank int) {
+func noteLeft(e *engine, comm uint32, rank int) {
 	switch g := e.groups[comm]; {
 	case g != nil:
 		g.setLeft(rank)
-	case !e.numbers.isUsed(comm):
-		e.far.early = append(e.far.early, earlyLeft{comm, rank})
+	case e.isComing(comm):
+		e.early = append(e.early, earlyLeft{comm, rank})
 	}
 }
 
@@ -221,6 +239,10 @@ func (g *group) setLeft(rank int) {
 		g.left = make([]bool, g.n)
 	}
 	g.left[rank] = true
+	if g.hidden != nil {
+		wakeSleepers(g)
+		g.e.wakeProbes(nil, envelope{})
+	}
 }
 
 // earlyLeft is a rank that has left a communicator before this process has made it.
@@ -231,14 +253,11 @@ type earlyLeft struct {
 
 // noteEarly notes which ranks have left a communicator that was made just now.
 func (e *engine) noteEarly(g *group) {
-	if e.far == nil {
-		return
-	}
-	e.far.early = slices.DeleteFunc(e.far.early, func(x earlyLeft) bool {
+	e.early = slices.DeleteFunc(e.early, func(x earlyLeft) bool {
 		if x.comm == g.number {
 			g.setLeft(x.rank)
 		}
-		return e.numbers.isUsed(x.comm)
+		return !e.isComing(x.comm)
 	})
 }
 
@@ -284,10 +303,14 @@ func (e *engine) joinNodes(ctx context.Context, part *coll.Team) (*spanning.Team
 	if f == nil {
 		return nil, nil //nolint:nilnil // the part is the team
 	}
+	if e.job.Place.Nodes == 1 { // a spawned job, which has messages with other ones
+		e.openInbox()
+		return nil, nil //nolint:nilnil // likewise
+	}
 	t, err := spanning.New(f.teams, part, allPEs(e.job.NPEs))
 	f.teams.Renew()
 	if err == nil {
-		f.open(true)
+		e.openInbox()
 		if err = e.job.Fence(ctx); err != nil {
 			f.open(false)
 			t.Leave()
@@ -309,6 +332,13 @@ func (e *engine) settleFar(ctx context.Context) {
 	if e.far != nil {
 		_ = e.job.Waiter.WaitPoll(farSettled{e}, ctx)
 	}
+}
+
+// settleFarBriefly is settleFar for flushTimeout at most.
+func settleFarBriefly(e *engine) {
+	bounded, cancel := context.WithTimeout(context.Background(), flushTimeout)
+	defer cancel()
+	e.settleFar(bounded)
 }
 
 // drainInbox reads everything that the agent has for this PE.

@@ -28,9 +28,12 @@ var procNullStatus = Status{Source: ProcNull, Tag: AnyTag}
 // Request is a send or a receive that is under way. It is a value; copies are handles of one
 // operation. The zero Request is complete. A Request that Wait or Test has reported as complete stays so:
 // all later calls return the same error, or nil.
+//
+// A short send is complete when Isend returns, and so is what goes to ProcNull or comes from it. WaitAny and the like return such a request
+// once, too: they note it in the slice that they are given.
 type Request struct {
 	r   *request
-	gen uint64
+	gen uint64          // the generation of r; useKept as well for a request that was complete at once, and that WaitAny or the like has not returned
 	ctx context.Context //nolint:containedctx // With's purpose
 }
 
@@ -64,6 +67,9 @@ func (q Request) claim(op string) (over bool, s Status, err error) {
 	}
 }
 
+// endedAtOnce reports whether the request was complete when it began, and WaitAny or the like has not returned this handle.
+func (q Request) endedAtOnce() bool { return q.gen&useKept != 0 }
+
 // unclaim ends a call on a request that goes on.
 func (q Request) unclaim() { rma.StoreRelease(&q.r.use, q.gen) }
 
@@ -71,13 +77,31 @@ func (q Request) unclaim() { rma.StoreRelease(&q.r.use, q.gen) }
 // keeps it for all later calls.
 func (q Request) conclude() (Status, error) {
 	r := q.r
+	if isDebug && !r.recv {
+		if err := checkBuffer(r); err != nil && r.err == nil {
+			r.err = err
+		}
+	}
 	if r.err == nil {
 		return r.takeOutcome()
 	}
-	s, err := r.status, r.g.reportDeath(r.err)
-	r.buf, r.ref = nil, match.Ref[*request]{}
+	if r.after != nil {
+		r.after(r)
+		r.after = nil
+	}
+	s, err := r.status, handled(r.g, r.g.reportDeath(r.err))
+	r.err, r.buf, r.ref = err, nil, match.Ref[*request]{}
 	rma.StoreRelease(&r.use, q.gen|useKept)
 	return s, err
+}
+
+// active reports whether neither Wait nor Test has found the request complete.
+func (q Request) active() bool {
+	if q.r == nil || q.endedAtOnce() {
+		return false
+	}
+	use := atomic.LoadUint64(&q.r.use)
+	return use == q.gen || use == q.gen|useWaited
 }
 
 // With returns a handle of the same request whose Wait ends with an error when ctx ends. The request
@@ -103,10 +127,33 @@ func (q Request) Wait() (Status, error) {
 		return s, err
 	}
 	if err := q.r.await(q.ctx); err != nil {
+		g := q.r.g
 		q.unclaim()
-		return emptyStatus, markPending(err)
+		return emptyStatus, handled(g, markPending(err))
 	}
 	return q.conclude()
+}
+
+// Status makes progress and reports whether the request is complete, as Test, but leaves it as it is: a later Wait or Test returns the same status, and does
+// what it does at the end of the request: it fills the buffer of IrecvLayout, for example, and calls the handler of errors.
+//
+//   - Errors: as Test.
+//   - Concurrent calls: allowed, on different requests.
+//   - Source: MPI_Request_get_status.
+func (q Request) Status() (s Status, done bool, err error) {
+	if over, s, err := q.claim("Status"); over || err != nil {
+		return s, over, err
+	}
+	defer q.unclaim()
+	r := q.r
+	r.g.e.job.Waiter.Beat()
+	if r.Poll() != wait.Over {
+		return emptyStatus, false, nil
+	}
+	if err := r.deathError(); err != nil || !r.isDone() {
+		return emptyStatus, false, markPending(err)
+	}
+	return r.status, true, r.g.reportDeath(r.err)
 }
 
 // Test makes progress and reports whether the request is complete. If it is, Test returns what Wait
@@ -125,8 +172,9 @@ func (q Request) Test() (s Status, done bool, err error) {
 		return emptyStatus, false, nil
 	}
 	if err := q.r.deathError(); err != nil || !q.r.isDone() {
+		g := q.r.g
 		q.unclaim()
-		return emptyStatus, false, markPending(err)
+		return emptyStatus, false, handled(g, markPending(err))
 	}
 	s, err = q.conclude()
 	return s, true, err
@@ -144,6 +192,7 @@ func WaitAll(all []Request, statuses []Status) error {
 			break
 		}
 		s, err := all[i].Wait()
+		all[i].gen &^= useKept
 		if i < len(statuses) {
 			statuses[i] = s
 		}
@@ -169,11 +218,13 @@ func takeDone(all []Request, statuses []Status) (n int) {
 				lock = r.lock
 				lock.Lock()
 			}
-			if r.lock != lock || atomic.LoadUint64(&r.use) != q.gen || !r.isDone() || r.err != nil {
+			if isDebug && !r.recv || r.rare || r.lock != lock || atomic.LoadUint64(&r.use) != q.gen || !r.isDone() || r.err != nil {
 				break
 			}
 			s = r.status
 			r.recycle()
+		} else if q.endedAtOnce() {
+			all[n].gen = 0
 		}
 		if n < len(statuses) {
 			statuses[n] = s

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/failure"
+	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/mpi"
 	"github.com/goshmem/goshmem/shmem"
 	"github.com/goshmem/goshmem/shmem/shmemtest"
@@ -20,7 +21,7 @@ import (
 func TestMain(m *testing.M) { shmemtest.Main(m) }
 
 // rankCounts are the job sizes that the tests use.
-var rankCounts = []int{1, 2, 3, 5, 8}
+var rankCounts = testenv.JobSizes()
 
 // run runs body as the ranks of a job.
 func run(t *testing.T, ranks int, body func(t *testing.T, c *mpi.Comm), opts ...shmemtest.Option) {

@@ -18,9 +18,10 @@ type inLane struct {
 	room  unsafe.Pointer // of the data
 	bell  *layout.Bell   // bell of the sender
 	shape layout.LaneShape
-	pe    layout.PE   // of the sender; manyPEs: each cell names its own
-	cells uint64      // cells read
-	data  lane.Cursor // behind the data read
+	pe    layout.PE               // of the sender; manyPEs: each cell names its own
+	names map[layout.PE]layout.PE // of the inbox: PEs by their names as guests (layout.GuestName); nil: none is named so
+	cells uint64                  // cells read
+	data  lane.Cursor             // behind the data read
 
 	reportedCells uint64 // cells that the sender knows to be freed
 	reportedData  uint64 // bytes of data that the sender knows to be freed
@@ -34,9 +35,19 @@ const manyPEs = -1
 // from returns the PE that has written a cell of the lane.
 func (l *inLane) from(c *layout.Cell) layout.PE {
 	if l.pe == manyPEs {
-		return layout.PE(c.Mark >> layout.InboxPE)
+		pe, _ := l.writer(c)
+		return pe
 	}
 	return l.pe
+}
+
+// writer returns the PE that has written a cell of the inbox, and false if it is of a job that this process has not reached.
+func (l *inLane) writer(c *layout.Cell) (pe layout.PE, known bool) {
+	if pe = layout.PE(c.Mark >> layout.InboxPE); pe < layout.InboxGuest {
+		return pe, true
+	}
+	pe, known = l.names[pe]
+	return pe, known
 }
 
 // hasCell reports whether the lane has a cell to read.

@@ -16,7 +16,7 @@ const (
 )
 
 // sendLongToSelf sends a message of more than lockedMost bytes to this process itself.
-func (g *group) sendLongToSelf(op string, s span, tag int) error {
+func sendLongToSelf(g *group, op string, s span, tag int) error {
 	e, env := g.e, envelope{Src: int32(g.me), Tag: int32(tag)}
 	e.job.Waiter.Beat()
 	e.mu.Lock()
@@ -33,7 +33,8 @@ func (g *group) sendLongToSelf(op string, s span, tag int) error {
 			return g.endedError(op)
 		}
 		if r, met = g.q.Arrive(env); !met {
-			g.q.Keep(env, &message{env: env, data: data, size: s.bytes})
+			g.q.Keep(env, e.kept.addRecord(&message{env: env, data: data, size: s.bytes}))
+			e.wakeProbes(&g.q, env)
 			return nil
 		}
 		s.at = unsafe.Pointer(&data[0])
@@ -46,10 +47,11 @@ func (g *group) sendLongToSelf(op string, s span, tag int) error {
 // releases the lock during the copy. Meanwhile the receive is in no list but selfCopies, so that only
 // copyToSelf ends it; others set share.cause.
 func (t *transfers) copyToSelf(r *request, data unsafe.Pointer) {
-	r.share.used = true
+	s := r.useShare()
+	r.pe = t.me
 	t.selfCopies = append(t.selfCopies, r)
 	t.copying.Add(1) // Finalize waits for it
-	for done := 0; done < r.size && r.share.cause == nil; {
+	for done := 0; done < r.size && s.cause == nil; {
 		n := min(r.size-done, selfCopyPart)
 		t.mu.Unlock()
 		rma.Move(unsafe.Add(r.buf, done), unsafe.Slice((*byte)(unsafe.Add(data, done)), n))
@@ -57,5 +59,5 @@ func (t *transfers) copyToSelf(r *request, data unsafe.Pointer) {
 		done += n
 	}
 	t.removeFrom(&t.selfCopies, r)
-	t.complete(r, r.share.cause)
+	t.complete(r, s.cause)
 }

@@ -1,13 +1,15 @@
 package mpi
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/mpi/match"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 // queue has the receives and the messages of one communicator that wait for each other.
-type queue = match.Queue[*request, *message]
+type queue = match.Queue[*request, kept]
 
 // matcher is the layer that brings messages and receives of a communicator together. A message that
 // has met its receive goes to the layer of transfers; a message that has not is kept here.
@@ -16,7 +18,16 @@ type matcher struct {
 	groups   map[uint32]*group // communicators of this process, by number
 	lastUsed *group            // group that queueOf has returned the queue of last; may be nil
 	future   map[uint32]*queue // messages of communicators that other members have made and this process has not, by number
-	pool     messagePool
+	kept     keptStore
+	hoards   []hoard          // by PE of the sender; nil: nothing was kept
+	hoarded  int              // bytes in all hoards
+	probes   []*probe         // whose goroutines sleep
+	meetings []*meeting       // at ports, of roots of Accept and Connect
+	ports    map[uint64]*port // open ones of this process, by number
+	givenUp  []earlyGivenUp   // calls that other ranks have given up in such communicators
+	early    []earlyLeft      // ranks that have left such communicators
+	revoked  []uint32         // communicators that other members have made and revoked, and this process has not made
+	broken   []uint32         // communicators that other members have made and given up, and this process has not made
 }
 
 // queueOf returns the queue of a communicator by its number. It returns nil if the communicator was freed
@@ -45,23 +56,60 @@ func (m *matcher) findQueue(comm uint32) *queue {
 	return q
 }
 
+// dropFuture drops the messages of a communicator that other members may have made, and this process will not make.
+func (m *matcher) dropFuture(number uint32) {
+	m.numbers.use(number)
+	for _, n := range numbersOf(number) {
+		if q := m.future[n]; q != nil {
+			m.dropAll(q)
+			delete(m.future, n)
+		}
+	}
+}
+
+// isComing reports whether a communicator is one that this process will make.
+func (m *matcher) isComing(comm uint32) bool {
+	return m.groups[comm] == nil && (m.future[comm] != nil || !m.numbers.isUsed(comm))
+}
+
 // addGroup adds a communicator that was made, with the messages that have come before it.
 func (m *matcher) addGroup(g *group) {
+	m.numbers.use(g.number)
+	m.addPart(g)
+	if g.hidden != nil {
+		m.addHidden(g)
+		m.addPart(g.agreeing)
+		m.addPart(g.partitioned)
+	}
+}
+
+// addPart adds a communicator that belongs to another one, with the messages that have come before it.
+func (m *matcher) addPart(g *group) {
 	if q := m.future[g.number]; q != nil {
 		g.q = *q
 		delete(m.future, g.number)
 	}
-	m.numbers.use(g.number)
 	m.groups[g.number] = g
+}
+
+// addHidden adds the communicator of the messages of a communicator's collectives.
+func (m *matcher) addHidden(g *group) {
+	m.addPart(g.hidden)
+	m.givenUp = slices.DeleteFunc(m.givenUp, func(x earlyGivenUp) bool {
+		if x.comm == g.number {
+			g.collectives.givenUp = append(g.collectives.givenUp, x.attempt)
+		}
+		return !m.isComing(x.comm)
+	})
+	m.broken = slices.DeleteFunc(m.broken, func(comm uint32) bool {
+		g.collectives.broken = g.collectives.broken || comm == g.number
+		return !m.isComing(comm)
+	})
 }
 
 // removeGroup drops a communicator and the messages that wait in it.
 func (m *matcher) removeGroup(g *group) {
-	for msg := range g.q.Messages {
-		if msg.hasShare() { // otherwise its sender would never have the share back
-			m.releaseSender(msg)
-		}
-	}
+	m.dropAll(&g.q)
 	g.q = queue{}
 	delete(m.groups, g.number)
 	if m.lastUsed == g {
@@ -69,18 +117,13 @@ func (m *matcher) removeGroup(g *group) {
 	}
 }
 
-// matchWhole gives a whole message to the receive that it meets, or keeps a copy of it.
-func (m *matcher) matchWhole(q *queue, env envelope, data unsafe.Pointer, n int) {
+// matchWhole gives a whole message of a PE to the receive that it meets, or keeps a copy of it.
+func (m *matcher) matchWhole(q *queue, env envelope, data unsafe.Pointer, n int, from layout.PE) {
 	if r, ok := q.Arrive(env); ok {
 		m.deliver(r, env, data, n)
 		return
 	}
-	msg := m.pool.get(n)
-	msg.env, msg.size = env, n
-	if n > 0 {
-		copyBytes(unsafe.Pointer(&msg.data[0]), data, n)
-	}
-	q.Keep(env, msg)
+	m.keepWhole(q, env, data, n, from)
 }
 
 // handleAnnounce matches a message that its sender has announced.
@@ -94,21 +137,5 @@ func (m *matcher) handleAnnounce(comm uint32, msg message) {
 		m.startTransfer(r, &msg)
 		return
 	}
-	keep := m.pool.get(0)
-	msg.data = keep.data
-	*keep = msg
-	q.Keep(msg.env, keep)
-}
-
-// deliverKept gives a receive the kept message that it has met.
-func (m *matcher) deliverKept(r *request, msg *message) {
-	switch {
-	case msg.sender != 0:
-		m.startTransfer(r, msg)
-	case msg.size > 0:
-		m.deliver(r, msg.env, unsafe.Pointer(&msg.data[0]), msg.size)
-	default:
-		m.deliver(r, msg.env, nil, 0)
-	}
-	m.pool.put(msg)
+	m.keepAnnounced(q, &msg)
 }

@@ -2,16 +2,18 @@ package mpi
 
 import "github.com/goshmem/goshmem/symheap/layout"
 
-// message is a message that waits for a receive: a whole one, or one that was announced.
+// message is a message that an arriving cell announces, that a receive has met, or that is a record of keptStore.
 type message struct {
-	env    envelope
-	data   []byte    // of a whole message
-	size   int       // bytes of the message
-	pe     layout.PE // of an announced message: PE of the sender
-	sender uint64    // of an announced message: number of the send there; 0: a whole message
-	offset uint64    // of an announced message: offset of the data in the sender's segment; 0: not there
-	addr   uint64    // of an announced message: address of the data in the sender's memory
-	far    bool      // of an announced message: the sender is on another node
+	env     envelope
+	data    []byte    // of a whole message
+	size    int       // bytes of the message
+	pe      layout.PE // PE of the sender
+	sender  uint64    // of an announced message: number of the send there; 0: a whole message
+	offset  uint64    // of an announced message: offset of the data in the sender's segment; 0: not there
+	addr    uint64    // of an announced message: address of the data in the sender's memory; used if offset is 0
+	waits   *request  // of a message of this process to itself: the synchronous send that waits until it is received
+	hoarded int32     // of a whole message of another process: its part of what is kept of its sender
+	far     bool      // of an announced message: the sender is on another node
 }
 
 // hasShare reports whether the message was announced with a share.

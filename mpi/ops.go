@@ -1,6 +1,10 @@
 package mpi
 
-import "github.com/goshmem/goshmem/internal/fold"
+import (
+	"cmp"
+
+	"github.com/goshmem/goshmem/internal/fold"
+)
 
 // Ordered has the element types of Min and Max.
 type Ordered interface {
@@ -125,4 +129,32 @@ func Xor[T Bits](acc, in []T) {
 		return
 	}
 	fold.Xor(acc, in)
+}
+
+// Loc is a value and where it is: the element type of MinLoc and MaxLoc.
+type Loc[V Ordered] struct {
+	Value V
+	Index int
+}
+
+// MinLoc takes the smaller value with its index, and of equal ones that with the lower index. A NaN is smaller than all numbers.
+//
+//   - Source: MPI_MINLOC.
+func MinLoc[V Ordered](acc, in []Loc[V]) {
+	for i, x := range in {
+		if c := cmp.Compare(x.Value, acc[i].Value); c < 0 || c == 0 && x.Index < acc[i].Index {
+			acc[i] = x
+		}
+	}
+}
+
+// MaxLoc takes the larger value with its index, and of equal ones that with the lower index. A NaN is smaller than all numbers.
+//
+//   - Source: MPI_MAXLOC.
+func MaxLoc[V Ordered](acc, in []Loc[V]) {
+	for i, x := range in {
+		if c := cmp.Compare(x.Value, acc[i].Value); c > 0 || c == 0 && x.Index < acc[i].Index {
+			acc[i] = x
+		}
+	}
 }

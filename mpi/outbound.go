@@ -28,11 +28,12 @@ func (o *outbound) laneTo(pe layout.PE) *outLane {
 	if l := o.out[pe]; l != nil {
 		return l
 	}
-	if o.far != nil {
-		if _, near := o.job.Place.Local(pe); !near {
-			o.out[pe] = o.far.laneTo(pe)
-			return o.out[pe]
-		}
+	if o.far != nil && !o.isNear(pe) {
+		o.out[pe] = o.far.laneTo(pe)
+		return o.out[pe]
+	}
+	if o.isForeign(pe) {
+		return o.laneToForeign(pe)
 	}
 	c := o.control(pe)
 	l := &outLane{bell: &c.Bell, shape: o.shape, pe: pe}
@@ -40,6 +41,19 @@ func (o *outbound) laneTo(pe layout.PE) *outLane {
 	o.out[pe] = l
 	atomic.OrUint64(&c.Callers[o.job.Local/64], 1<<(o.job.Local%64))
 	return l
+}
+
+// announcement returns the packet that announces a send, and prepares it for the receiver's answer.
+func (o *outbound) announcement(l *outLane, r *request, match, size uint64) packet {
+	o.table.assignNumber(r)
+	if l.far == nil {
+		o.offerShare(r)
+	}
+	offset := o.segmentOffset(r.buf, r.size)
+	if r.exclusive && !r.isLent() { // nothing would tell the receiver that the send has been given up
+		offset = 0
+	}
+	return packet{kind: kindAnnounce, match: match, size: size, r: r, body: parcel{from: r.number, offset: offset, addr: uint64(uintptr(r.buf))}}
 }
 
 // sendPacket writes a packet now, or queues it until there is room. It drops the packet if the engine

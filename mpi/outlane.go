@@ -29,6 +29,7 @@ type outLane struct {
 	sent    int        // packets of queue that are written
 	streams []*request // sends whose messages go through the lane in parts, one after the other
 	blocked bool       // the lane is in outbound.blocked
+	held    bool       // the receiver keeps much: see isHeld
 
 	far *far.Port // to a PE of another node: by which messages go to the agent; such a lane has no cells, so writeEager refuses. Otherwise nil
 
@@ -57,6 +58,7 @@ func (l *outLane) hasRoom(n int) bool {
 		}
 		l.doneCells = atomic.LoadUint64(&l.head.Cells)
 		l.doneData = atomic.LoadUint64(&l.head.Data)
+		l.held = atomic.LoadUint32(&l.head.Hold) != 0
 	}
 }
 
@@ -140,6 +142,9 @@ func (l *outLane) publish(c *layout.Cell, kind uint8) {
 // writeAndComplete writes a packet, and completes the request of an eager one. It returns false if
 // the lane has no room.
 func (l *outLane) writeAndComplete(o *outbound, p *packet) bool {
+	if p.kind == kindEager && p.r != nil && p.n > layout.CellBody && l.isHeld() {
+		*p = o.announcement(l, p.r, p.match, p.size)
+	}
 	if !l.write(p) {
 		return false
 	}

@@ -1,9 +1,6 @@
 package mpi
 
-import (
-	"errors"
-	"math"
-)
+import "math"
 
 // Wildcards of a receive, and the rank of nobody. A send to ProcNull and a receive from it succeed at
 // once and move nothing.
@@ -33,7 +30,10 @@ func Send[T any](c *Comm, buf []T, dst, tag int) error {
 	if err := checkType[T](op); err != nil {
 		return err
 	}
-	return c.send(op, spanOf(buf), dst, tag)
+	if isIntercepted() {
+		return sendSpan(c, op, spanOf(buf), dst, tag)
+	}
+	return sendUnseen(c, op, spanOf(buf), dst, tag, true)
 }
 
 // Isend begins to send a message. buf must not be changed until the request is complete.
@@ -47,7 +47,10 @@ func Isend[T any](c *Comm, buf []T, dst, tag int) (Request, error) {
 	if err := checkType[T](op); err != nil {
 		return Request{}, err
 	}
-	return c.isend(op, spanOf(buf), dst, tag)
+	if isIntercepted() {
+		return isendSpan(c, op, spanOf(buf), dst, tag)
+	}
+	return isendUnseen(c, op, spanOf(buf), dst, tag, true)
 }
 
 // Recv receives the earliest message that fits src and tag. src may be AnySource, tag may be AnyTag.
@@ -65,18 +68,37 @@ func Recv[T any](c *Comm, buf []T, src, tag int) (Status, error) {
 	if err := checkType[T](op); err != nil {
 		return emptyStatus, err
 	}
-	s := spanOf(buf)
-	if status, ok := c.recvDirect(s, src, tag); ok {
+	if isIntercepted() {
+		var status Status
+		err := intercept(Call{op, c, src, tag, spanOf(buf).bytes}, func() (err error) {
+			status, err = recvSpan(c, op, spanOf(buf), src, tag)
+			return err
+		})
+		return status, err
+	}
+	return recvSpan(c, op, spanOf(buf), src, tag)
+}
+
+// recvSpan is Recv without the type.
+func recvSpan(c *Comm, op string, s span, src, tag int) (Status, error) {
+	if isDebug && src != ProcNull && checkRecv(c, op, src, tag) == nil {
+		poisonBuffer(s)
+	}
+	if status, ok := recvDirect(c, s, src, tag); ok {
 		return status, nil
 	}
-	r, err := c.startRecv(op, s.exclusiveFor(c.ctx), src, tag)
+	r, err := startRecv(c, op, s.exclusiveFor(c.ctx), src, tag)
 	switch {
 	case err != nil:
-		return emptyStatus, err
+		return emptyStatus, handledOf(c, err)
 	case r == nil:
 		return procNullStatus, nil
 	}
-	return r.finish(c.ctx)
+	status, err := r.finish(c.ctx)
+	if err != nil {
+		err = handled(c.g, err)
+	}
+	return status, err
 }
 
 // Irecv begins to receive a message. buf must not be used until the request is complete.
@@ -90,69 +112,8 @@ func Irecv[T any](c *Comm, buf []T, src, tag int) (Request, error) {
 	if err := checkType[T](op); err != nil {
 		return Request{}, err
 	}
-	r, err := c.startRecv(op, spanOf(buf), src, tag)
-	switch {
-	case err != nil:
-		return Request{}, err
-	case r == nil:
-		return procNullRequest.handle(c.ctx), nil
+	if isIntercepted() {
+		return irecv(c, op, spanOf(buf), src, tag)
 	}
-	return r.handle(c.ctx), nil
-}
-
-// Sendrecv sends one message and receives another, in any order.
-//
-//   - Shape: as Send and Recv. send and recv do not overlap, which is not checked.
-//   - Errors: as Send and Recv. If the send fails, the receive is taken back. If its message has come
-//     before, recv and the status have it; otherwise the status is that of ProcNull.
-//   - Concurrent calls: allowed.
-//   - Source: MPI_Sendrecv.
-func Sendrecv[S, R any](c *Comm, send []S, dst, sendTag int, recv []R, src, recvTag int) (Status, error) {
-	const op = "Sendrecv"
-	err := checkType[S](op)
-	if err == nil {
-		err = checkType[R](op)
-	}
-	if err == nil {
-		err = c.checkSend(op, dst, sendTag)
-	}
-	if err != nil {
-		return emptyStatus, err
-	}
-	into := spanOf(recv)
-	into.exclusive = true // a send that fails takes the receive back
-	r, err := c.startRecv(op, into, src, recvTag)
-	if err != nil {
-		return emptyStatus, err
-	}
-	if err := c.send(op, spanOf(send), dst, sendTag); err != nil {
-		return takeBack(r, err)
-	}
-	if r == nil {
-		return procNullStatus, nil
-	}
-	return r.finish(c.ctx)
-}
-
-// takeBack ends the receive of a Sendrecv whose send has failed with err. The receive may be nil.
-func takeBack(r *request, err error) (Status, error) {
-	if r == nil {
-		return procNullStatus, err
-	}
-	if r.g.e.abandon(r, false, err) {
-		r.recycle()
-		return procNullStatus, err
-	}
-	for !r.isDone() { // its sender is writing to the buffer
-		_ = r.await(nil) //nolint:staticcheck // no context
-	}
-	s, recvErr := r.takeOutcome()
-	switch {
-	case recvErr == nil, errors.Is(recvErr, ErrTruncated):
-		return s, errors.Join(err, recvErr)
-	case errors.Is(recvErr, err):
-		return procNullStatus, err
-	default:
-		return procNullStatus, errors.Join(err, recvErr)
-	}
+	return irecvUnseen(c, op, spanOf(buf), src, tag, true)
 }

@@ -108,16 +108,16 @@ func TestFarWorldRefused(t *testing.T) {
 func TestLeftEarly(t *testing.T) {
 	e := newEngine(secondNodeJob(t))
 	e.far = &farSide{}
-	e.noteLeft(65, 1)
-	e.noteLeft(65, 7) // out of range
-	e.noteLeft(129, 0)
+	noteLeft(e, 65, 1)
+	noteLeft(e, 65, 7) // out of range
+	noteLeft(e, 129, 0)
 	g := &group{e: e, number: 65, n: 6}
 	e.addGroup(g)
 	e.noteEarly(g)
-	e.noteLeft(65, 4)
-	e.noteLeft(1, 2) // an earlier one
-	if want := []bool{false, true, false, false, true, false}; !slices.Equal(g.left, want) || len(e.far.early) != 1 {
-		t.Errorf("ranks that have left: %v, want %v; %d are kept, want that of the next communicator", g.left, want, len(e.far.early))
+	noteLeft(e, 65, 4)
+	noteLeft(e, 1, 2) // an earlier one
+	if want := []bool{false, true, false, false, true, false}; !slices.Equal(g.left, want) || len(e.early) != 1 {
+		t.Errorf("ranks that have left: %v, want %v; %d are kept, want that of the next communicator", g.left, want, len(e.early))
 	}
 }
 
@@ -128,15 +128,44 @@ func secondNodeJob(t *testing.T) *job.Job {
 	return jobs[0]
 }
 
+// useInbox gives the engine of secondNode an inbox, in which are no messages.
+func useInbox(e *engine) {
+	e.far = &farSide{inbox: new(layout.Inbox)}
+	e.far.lane = &inLane{head: &e.far.inbox.Head, shape: layout.LaneShape{Size: layout.InboxSize, Cells: layout.InboxCells, Data: layout.InboxData}, pe: manyPEs}
+	e.far.lane.first, e.far.lane.room = e.far.inbox.Cells()
+	e.in[0], e.in[1], e.in[2] = e.far.lane, e.far.lane, e.far.lane
+}
+
+// A process that has reached no other job takes no notice for one of its own job. It remembers who has finalized until it reaches that job.
+func TestNoticesOfStrangers(t *testing.T) {
+	e := newEngine(secondNodeJob(t))
+	useInbox(e)
+	e.openInbox()
+	g := &group{e: e, number: 9, n: 6, pes: allPEs(6)}
+	e.addGroup(g)
+	name := layout.GuestName(0, 7)
+	for i, match := range []uint64{matchOf(0, noticeGone), matchOf(g.number, noticeLeft)} {
+		c := e.far.lane.first.At(i)
+		c.Match, c.Size, c.Mark = match, sizeOf(0, 0), uint64(name)<<layout.InboxPE|kindNotice<<32|uint64(i+1)
+	}
+	e.drainLanes()
+	if e.far.lane.cells != 2 || g.left != nil {
+		t.Errorf("%d cells are read, and ranks %v have left, want 2, and none", e.far.lane.cells, g.left)
+	}
+	f := &foreignJob{Peers: &job.Peers{NPEs: 2, Base: 6}}
+	f.recallGone(e.far, 0, name+1)
+	f.recallGone(e.far, 1, name)
+	if !slices.Equal(f.gone, []bool{false, true}) || len(e.far.gone) != 0 {
+		t.Errorf("PEs of the other job that have finalized: %v, want the second one; %v is remembered, want nothing", f.gone, e.far.gone)
+	}
+}
+
 // A death that is published while an earlier one is acted on waits until what the dead rank has sent is read: its node's agent may have
 // more than the inbox has room for.
 func TestSecondDeathWaits(t *testing.T) {
 	jobs, page := secondNode(t)
 	e := newEngine(jobs[2])
-	e.far = &farSide{inbox: new(layout.Inbox)}
-	e.far.lane = &inLane{head: &e.far.inbox.Head, shape: layout.LaneShape{Size: layout.InboxSize, Cells: layout.InboxCells, Data: layout.InboxData}, pe: manyPEs}
-	e.far.lane.first, e.far.lane.room = e.far.inbox.Cells()
-	e.in[0], e.in[1], e.in[2] = e.far.lane, e.far.lane, e.far.lane
+	useInbox(e)
 	page.Publish(0, 1, failure.ByExit(1), 0)
 	epoch := e.job.Failures.Epoch()
 	e.far.inbox.Queued = 5

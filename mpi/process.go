@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
+	"github.com/goshmem/goshmem/failure"
 	"github.com/goshmem/goshmem/internal/job"
 	"github.com/goshmem/goshmem/internal/wait"
 	"github.com/goshmem/goshmem/rma"
@@ -25,10 +26,13 @@ type process struct {
 
 	// mu is the engine's lock. No goroutine waits for another process while it holds mu.
 	mu         wait.Lock
-	completed  int           // requests completed since mu was locked; unlock wakes their waiters
+	finished   []*request    // messages of schedules that have ended, for advance
+	advance    func()        // goes on with their schedules and releases the lock: engine.advance
 	access     []peerMemory  // by PE
 	deathEpoch atomic.Uint64 // epoch of the failure page up to which processDeaths has acted
 	dead       []bool        // by PE, as of deathEpoch; nil: no PE has died
+
+	foreignDeaths atomic.Pointer[[]failure.Failure] // see foreignFailures; nil: none
 }
 
 // persistent is the part of an engine that outlives Finalize, because the lanes do. A cell in a
@@ -42,6 +46,9 @@ type persistent struct {
 	numbers commNumbers               // numbers of communicators
 	table   requestTable              // requests that other processes know by number
 	far     *farSide                  // messages from and to other nodes; nil: the job has one node
+	foreign foreigners                // other jobs
+
+	hadWorld bool // there was a World without a team
 }
 
 // persistentOf has the persistent part of each job of this process. Guarded by initMu.
@@ -65,30 +72,34 @@ func persistentFor(j *job.Job) *persistent {
 	return p
 }
 
-// unlock rings this process's own bell if a request was completed under the lock, then unlocks.
-// The bell comes first, because Unlock may let other goroutines run.
+// unlock releases the engine's lock. Before, it goes on with the schedules that can go on.
 func (p *process) unlock() {
-	if p.completed > 0 {
-		p.completed = 0
-		rma.RingBell(&p.own.Bell)
+	if len(p.finished) > 0 {
+		p.advance()
+		return
 	}
 	p.mu.Unlock()
 }
 
-// complete ends a request with an error or nil. The engine does not touch r any more: from the
-// store of r.done on, r belongs to its waiter.
+// complete ends a request with an error or nil, and wakes its waiter if that sleeps. The engine does not touch r any
+// more: from the store of r.done on, r belongs to its waiter.
 func (p *process) complete(r *request, err error) {
-	if err == nil {
-		err = r.truncation
-	} else {
+	if err != nil {
 		r.status = emptyStatus // acceptMessage has set the status of a message that did not come
 		if errors.Is(err, ErrCanceled) {
 			err = fmt.Errorf("mpi.%s: %w", r.op, err)
 		}
+		r.err = err
 	}
-	r.err = err
-	p.completed++
+	if r.rare && (r.parent != nil || r.detached) {
+		p.finished = append(p.finished, r)
+	}
+	sleeper := r.sleeper
+	r.sleeper = nil
 	rma.StoreRelease(&r.done, 1)
+	if sleeper != nil {
+		sleeper.Wake()
+	}
 }
 
 // failByDeath completes a request whose peer has died.
@@ -107,12 +118,31 @@ func (p *process) segmentOffset(at unsafe.Pointer, n int) uint64 {
 	return off
 }
 
-// control returns the control region of a near PE.
+// control returns the control region of a near PE, or of a PE of another job.
 func (p *process) control(pe layout.PE) *layout.Control {
+	if p.isForeign(pe) {
+		f := p.foreign.of(pe)
+		local, _ := f.local(pe)
+		return f.Map.Control(local)
+	}
 	return p.job.Map.Control(p.job.Place.NearLocal(pe))
 }
 
 // segmentAddress returns the address of an offset in a near PE's segment.
 func (p *process) segmentAddress(pe layout.PE, off uint64) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(p.control(pe)), int(off))
+}
+
+// offerShare lets the receiver of an announced message copy it. A request with a number beyond the
+// shares has none.
+func (p *process) offerShare(r *request) {
+	i := uint32(r.number)
+	if i >= layout.Shares {
+		return
+	}
+	p.table.lend(r, r.pe)
+	s := r.useShare()
+	s.words, s.name = &p.own.Shares[i], shareName(r.number)
+	rma.StoreRelease(&s.words.Copied, 0)
+	rma.StoreRelease(&s.words.Turn, s.name+layout.ShareOpen)
 }

@@ -43,6 +43,10 @@ func (e *engine) receiveCell(l *inLane) {
 	c := l.nextCell()
 	kind := uint8(c.Mark >> 32)
 	rank, n := splitSize(c.Size)
+	if l.pe == manyPEs && dropsCell(e, l, c, kind, n) {
+		l.freeCell()
+		return
+	}
 	switch kind {
 	case kindEager:
 		data := unsafe.Pointer(&c.Body)
@@ -51,7 +55,7 @@ func (e *engine) receiveCell(l *inLane) {
 		}
 		comm, tag := splitMatch(c.Match)
 		if q := e.queueOf(comm); q != nil {
-			e.matchWhole(q, match.Envelope{Src: int32(rank), Tag: tag}, data, n)
+			e.matchWhole(q, match.Envelope{Src: int32(rank), Tag: tag}, data, n, l.from(c))
 		}
 	case kindAnnounce:
 		p := (*parcel)(unsafe.Pointer(&c.Body))
@@ -69,9 +73,27 @@ func (e *engine) receiveCell(l *inLane) {
 		e.startPush(l.from(c), (*parcel)(unsafe.Pointer(&c.Body)))
 	case kindRefuse:
 		e.handleRefuse((*parcel)(unsafe.Pointer(&c.Body)))
-	case kindLeft:
-		comm, _ := splitMatch(c.Match)
-		e.noteLeft(comm, rank)
+	case kindNotice:
+		switch comm, tag := splitMatch(c.Match); tag {
+		case noticeLeft:
+			noteLeft(e, comm, rank)
+		case noticeBroken:
+			noteBroken(e, comm, (*parcel)(unsafe.Pointer(&c.Body)).to)
+		case noticeGivenUp:
+			noteGivenUp(e, comm, (*parcel)(unsafe.Pointer(&c.Body)).to)
+		case noticeRevoke:
+			noteRevoked(e, comm)
+		case noticeGone:
+			noteGone(e, l.from(c))
+		case noticeHold:
+			noteHold(e, l.from(c), (*parcel)(unsafe.Pointer(&c.Body)).to)
+		case noticeAgreed:
+			noteAgreed(e, comm, rank, (*parcel)(unsafe.Pointer(&c.Body)))
+		case noticePort:
+			notePort(e, comm, l.from(c), (*parcel)(unsafe.Pointer(&c.Body)))
+		case noticeAsk:
+			noteAsk(e, comm, rank, (*parcel)(unsafe.Pointer(&c.Body)))
+		}
 	}
 	l.freeCell()
 }

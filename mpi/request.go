@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"github.com/goshmem/goshmem/internal/wait"
@@ -16,32 +17,46 @@ import (
 // request is a send or a receive under way. The engine's lock guards it until it is done; then it
 // belongs to its waiter.
 type request struct {
-	g    *group
+	// The first line of the cache is all that a receive needs which finds its message.
+	use       uint64 // generation, in multiples of useGen, and marks; it grows when the request is given back
+	done      uint64 // 1: complete
+	g         *group
+	status    Status
+	direct    bool // of directRequest: the fields that it does not set are zero
+	recv      bool // a receive, otherwise a send
+	posted    bool // a receive that waits for a message in the queue
+	anySource bool // a receive from any source
+	exclusive bool // of a receive: only this process may write to the buffer; of a send: its call may give it up
+	rare      bool // some of the fields from schedule on are set
+	general   bool // it is what a goroutine does. Then rare is set
+	detached  bool // nobody waits for it: that of Bsend, or a message of an agreement. Then rare is set
+
 	lock *wait.Lock     // the engine's; it never changes, and is nil for requests that are complete for good
-	op   string         // the public function: "Irecv"
-	use  uint64         // generation, in multiples of useGen, and marks; it grows when the request is given back
-	done uint64         // 1: complete
 	buf  unsafe.Pointer // start of the buffer, which it keeps alive
 	size int            // bytes of the buffer, then of the message
 	elem int            // bytes of an element
-	pe   layout.PE      // PE of the peer; a receive from any source learns it from its message
+	op   string         // the public function: "Irecv"
+	err  error          // once a message is met that is longer than the buffer, or the request is done
 
-	number     uint64 // in the engine's requestTable; 0: none
+	ref       match.Ref[*request] // of a posted receive, in the queue of its communicator
+	sleeper   *wait.Parked        // the goroutine that waits for it, if that sleeps. Guarded by the engine's lock
+	pe        layout.PE           // PE of the peer; a receive from any source learns it from its message
+	awaitedPE int32               // PE of the peer plus 1, which does not change; 0: any source
+	polls     uint32              // polls in vain, which only the waiter counts
+	number    uint64              // in the engine's requestTable; 0: none
+
 	peerNumber uint64 // number of the peer's request, once it is known
 	moved      int    // bytes sent or received so far, of a message that goes through the lane in parts
-	share      share
-	polls      uint32 // polls in vain, which only the waiter counts
-	awaitedPE  int32  // PE of the peer plus 1, which does not change; 0: any source
+	share      *share // of a long message; nil: the request has never had one
+	sleeping   int32  // its place in group.sleeping, while its waiter sleeps
 
-	ref        match.Ref[*request] // of a posted receive, in the queue of its communicator
-	direct     bool                // of directRequest: the fields that it does not set are zero
-	recv       bool                // a receive, otherwise a send
-	posted     bool                // a receive that waits for a message in the queue
-	anySource  bool                // a receive from any source
-	exclusive  bool                // only this process may write to the buffer
-	status     Status
-	truncation error // the error of a message that is longer than the buffer
-	err        error
+	schedule  *schedule        // of a collective; nil: a message
+	parent    *schedule        // of a message of a schedule
+	step      int32            // of a message of a schedule: its step
+	place     int32            // of a message of a schedule: its place in schedule.open
+	after     func(r *request) // what its waiter does when it is complete; nil: nothing
+	agreement *agreement       // of an agreement, or of a message for it; otherwise nil
+	partition *partition       // of a round of partitioned messages; otherwise nil
 }
 
 // Marks of request.use.
@@ -52,7 +67,11 @@ const (
 )
 
 // procNullRequest is the request of each receive from ProcNull.
-var procNullRequest = &request{use: useGen | useKept, done: 1, status: procNullStatus}
+var procNullRequest = &request{use: useGen | useKept, done: 1, status: procNullStatus, rare: true} // rare: takeDone leaves it to Wait
+
+// procNullHandle is the handle of each receive from ProcNull, which is complete at once: see Request.endedAtOnce. That of a short send is Request{gen: useKept}:
+// a variable for it would be read from memory.
+var procNullHandle = Request{r: procNullRequest, gen: useGen | useKept}
 
 // failedRequest returns the request of a send that could not begin. Its Wait returns the error.
 func failedRequest(err error) Request {
@@ -69,16 +88,19 @@ func (r *request) handle(ctx context.Context) Request {
 
 // recycle makes a request available for use again. It is done, or the engine does not know it.
 func (r *request) recycle() {
+	if r.rare {
+		r.rare, r.schedule, r.parent, r.after, r.agreement, r.partition, r.general, r.detached = false, nil, nil, nil, nil, nil, false, false
+	}
 	if r.direct {
 		r.g, r.direct, r.done = nil, false, 0
 		rma.StoreRelease(&r.use, r.generation()+useGen)
 		return
 	}
-	r.g, r.buf, r.truncation, r.err, r.ref = nil, nil, nil, nil, match.Ref[*request]{} // a Ref keeps its queue alive
+	r.g, r.buf, r.err, r.ref = nil, nil, nil, match.Ref[*request]{} // a Ref keeps its queue alive
 	r.done, r.pe, r.number, r.peerNumber, r.moved, r.polls, r.awaitedPE = 0, 0, 0, 0, 0, 0, 0
 	r.recv, r.posted, r.anySource, r.exclusive, r.status = false, false, false, false, Status{}
-	if r.share.used {
-		r.share = share{}
+	if r.share != nil && r.share.used {
+		*r.share = share{}
 	}
 	rma.StoreRelease(&r.use, r.generation()+useGen) // from here on the pool may give it out
 }
@@ -87,13 +109,25 @@ func (r *request) recycle() {
 func (r *request) acceptMessage(env envelope, n int) int {
 	r.posted = false
 	if n > r.size {
-		r.truncation = fmt.Errorf("mpi.%s: %w: %d bytes with tag %d from rank %d, want at most the buffer's %d", r.op, ErrTruncated, n, env.Tag, env.Src, r.size)
+		r.err = fmt.Errorf("mpi.%s: %w: %d bytes with tag %d from rank %d, want at most the buffer's %d", r.op, ErrTruncated, n, env.Tag, env.Src, r.size)
 		n = r.size
 	}
 	r.size = n
 	r.status = statusOf(env, n, r.elem)
 	return n
 }
+
+// useShare returns the share of a request, for a message that is copied in parts.
+func (r *request) useShare() *share {
+	if r.share == nil {
+		r.share = new(share)
+	}
+	r.share.used = true
+	return r.share
+}
+
+// isLent reports whether the peer of a request may copy its message.
+func (r *request) isLent() bool { return r.share != nil && r.share.words != nil }
 
 func (r *request) isDone() bool { return atomic.LoadUint64(&r.done) != 0 }
 
@@ -114,7 +148,7 @@ func (r *request) Poll() wait.Look {
 		}
 	}
 	if r.polls++; r.polls%leftEvery == 0 {
-		r.g.e.endIfPeerLeft(r)
+		r.g.e.lookAround(r)
 	}
 	if r.isDone() || r.stoppedByDeath() {
 		return wait.Over
@@ -143,6 +177,50 @@ func (r *request) progress() (did bool) {
 // Awaits returns the PE that the request waits for, plus 1: see wait.Waiter.Awaited.
 func (r *request) Awaits() int { return int(r.awaitedPE) }
 
+// Park notes the goroutine that waits for the request, unless the request is done. The next Poll looks whether the peer
+// has left: from now on others look, and they look for changes.
+func (r *request) Park(g *wait.Parked) bool {
+	e := r.g.e
+	e.mu.Lock()
+	defer e.unlock()
+	if r.isDone() {
+		return false
+	}
+	r.polls = leftEvery - 1
+	r.noteSleeper(g)
+	return true
+}
+
+// noteSleeper notes the goroutine that waits for the request. The caller has the engine's lock.
+func (r *request) noteSleeper(g *wait.Parked) {
+	r.sleeper, r.sleeping = g, int32(len(r.g.sleeping))
+	r.g.sleeping = append(r.g.sleeping, r)
+}
+
+// Unpark ends what Park has begun.
+func (r *request) Unpark() {
+	e := r.g.e
+	e.mu.Lock()
+	defer e.unlock()
+	r.forgetSleeper()
+}
+
+// forgetSleeper ends what noteSleeper has begun. The caller has the engine's lock.
+func (r *request) forgetSleeper() {
+	r.sleeper = nil
+	all := r.g.sleeping
+	last := all[len(all)-1]
+	all[r.sleeping], last.sleeping = last, r.sleeping
+	all[len(all)-1], r.g.sleeping = nil, all[:len(all)-1]
+}
+
+// Idle looks now and then for peers that have left.
+func (r *request) Idle(slept time.Duration) {
+	if r.g.e.isLongIdle(slept) {
+		r.polls = leftEvery - 1
+	}
+}
+
 // await returns nil when the request is done. It returns an error if the wait ends before; then the request
 // goes on.
 func (r *request) await(ctx context.Context) error {
@@ -165,6 +243,16 @@ func (r *request) describeAwaited() string {
 	e := r.g.e
 	e.mu.Lock()
 	defer e.unlock()
+	switch {
+	case r.agreement != nil:
+		return "the votes of the other ranks"
+	case r.partition != nil:
+		return r.partition.describeAwaited()
+	case r.general:
+		return "the goroutine of this call"
+	case r.schedule != nil:
+		return r.schedule.describeAwaited()
+	}
 	if !r.recv {
 		return fmt.Sprintf("rank %d to receive a message of %d bytes", r.g.rank(r.pe), r.size)
 	}
@@ -203,7 +291,7 @@ func (r *request) deathError() error {
 	if !r.stoppedByDeath() {
 		return nil
 	}
-	dead := r.g.failedUnacked()
+	dead := failedUnacked(r.g)
 	if dead == nil {
 		return nil
 	}
@@ -231,6 +319,9 @@ func (r *request) finish(ctx context.Context) (Status, error) {
 
 // takeOutcome returns the outcome of a request that is done, and recycles the request.
 func (r *request) takeOutcome() (Status, error) {
+	if r.rare && r.after != nil {
+		r.after(r)
+	}
 	s, err := r.status, r.g.reportDeath(r.err)
 	r.recycle()
 	return s, err

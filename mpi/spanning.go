@@ -3,7 +3,6 @@ package mpi
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 	"unsafe"
 
@@ -25,6 +24,7 @@ const (
 	callSplit
 	callBcast
 	callReduce
+	callTeamOf
 )
 
 // callBits is the number of bits of the last word that the kind takes. The size of an element is above.
@@ -54,6 +54,9 @@ func (g *group) bounded(ctx context.Context) context.Context {
 
 // Err returns why the collective ends, or nil.
 func (m *mourning) Err() error {
+	if m.g.revoked.Load() {
+		return ErrRevoked
+	}
 	if err := m.Context.Err(); err != nil || m.g.deadRanks() == nil {
 		return err
 	}
@@ -80,8 +83,11 @@ func (g *group) deadRanks() (dead []int) {
 
 // sync is a barrier.
 func (g *group) sync(ctx context.Context) error {
+	if g.t == nil {
+		return syncInMessages(ctx, g)
+	}
 	if g.upper == nil {
-		return g.t.Sync(ctx)
+		return g.t.Sync(revocableOf(ctx, g))
 	}
 	d, err := g.upper.Same(g.bounded(ctx), coll.Words{3: callSync})
 	if err != nil {
@@ -99,9 +105,13 @@ func differs(d *spanning.Difference) error {
 }
 
 // gatherWords gives two words of each rank to all.
-func (g *group) gatherWords(ctx context.Context, call uint64, mine coll.Words) ([]coll.Words, error) {
+func (g *group) gatherWords(ctx context.Context, op string, call uint64, mine coll.Words) ([]coll.Words, error) {
+	if g.t == nil {
+		all := make([]coll.Words, g.n)
+		return all, gatherAll(ctx, g, op, &mine, all)
+	}
 	if g.upper == nil {
-		return g.t.Gather(ctx, mine)
+		return g.t.Gather(revocableOf(ctx, g), mine)
 	}
 	all := make([]coll.Words, g.n)
 	bytes := func(w *coll.Words) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(w)), 2*unsafe.Sizeof(w[0])) }
@@ -114,6 +124,9 @@ func (g *group) gatherWords(ctx context.Context, call uint64, mine coll.Words) (
 
 // leave says that this rank enters no further collective.
 func (g *group) leave() {
+	if g.t == nil {
+		return // shutDown has told the others
+	}
 	if g.upper == nil {
 		g.t.Leave()
 		return
@@ -124,6 +137,12 @@ func (g *group) leave() {
 
 // hasLeft reports whether a rank has left the communicator, as far as it is known. The caller has the engine's lock.
 func (g *group) hasLeft(rank int) bool {
+	if g.t == nil {
+		if g.left != nil && g.left[rank] {
+			return true
+		}
+		return hasFinalized(g.e, g.pes[rank]) // what it tells other communicators may be lost
+	}
 	if g.upper == nil {
 		return g.t.HasLeft(rank)
 	}
@@ -136,17 +155,17 @@ func (g *group) hasLeft(rank int) bool {
 
 // isDeserted reports whether the ranks are known not to meet any more.
 func (g *group) isDeserted() bool {
-	if g.upper == nil {
+	if g.upper == nil && g.t != nil {
 		return g.t.Deserted()
 	}
 	g.e.mu.Lock()
 	defer g.e.mu.Unlock()
 	for rank := range g.n {
-		if g.e.job.IsDead(g.pes[rank]) || g.hasLeft(rank) {
+		if g.e.job.IsDead(g.pes[rank]) || rank != g.me && g.hasLeft(rank) {
 			return true
 		}
 	}
-	return g.t.Deserted()
+	return g.t != nil && g.t.Deserted()
 }
 
 // gatherPieces passes what the ranks give to take, piece by piece: all of them give as many bytes, or the root alone if there is one.
@@ -215,43 +234,38 @@ func bytesOf[T any](s []T) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s))), len(s)*int(unsafe.Sizeof(*new(T))))
 }
 
-// errSeveralNodes reports a communicator that cannot be made yet.
-var errSeveralNodes = errors.New("communicators whose ranks are on several nodes, other than World.Comm, are not supported yet")
-
-// checkOneNode returns an error if a color of a Split has ranks on several nodes. All ranks find the same.
-func (g *group) checkOneNode(op string, all []coll.Words) error {
-	if g.upper == nil {
-		return nil
+// spansNodes reports whether a color of a Split has ranks on several nodes. All ranks find the same.
+func spansNodes(g *group, all []coll.Words) bool {
+	if g.t == nil {
+		return true // its ranks share no team
 	}
-	first := map[int]int{} // rank of each color
+	if g.upper == nil {
+		return false
+	}
+	first := map[int]int{} // node of a rank of each color
 	for rank := range all {
-		color := int(all[rank][0])
+		color, node := int(all[rank][0]), g.nodeOf(rank)
 		if color == Undefined {
 			continue
 		}
-		other, known := first[color]
-		if !known {
-			first[color] = rank
-			continue
+		if other, known := first[color]; known && other != node {
+			return true
 		}
-		if a, b := g.nodeOf(other), g.nodeOf(rank); a != b {
-			return fmt.Errorf("mpi.%s: %w: color %d has rank %d on node %d and rank %d on node %d, want the ranks of one node for each color; "+
-				"hint: use tags in World.Comm, or a team of package shmem", op, errSeveralNodes, color, other, a, rank, b)
-		}
+		first[color] = node
 	}
-	return nil
+	return false
 }
 
 // nodeOf returns the node of a rank.
 func (g *group) nodeOf(rank int) int {
-	node, _ := g.e.job.Home(g.pes[rank])
+	node, _ := g.e.job.FarHome(g.pes[rank])
 	return node
 }
 
 // split makes the team of some ranks, which are on this node if the communicator spans nodes.
 func (g *group) split(ctx context.Context, members []int) (*coll.Team, error) {
 	if g.upper == nil {
-		return coll.Split(ctx, g.t, members, false)
+		return coll.Split(revocableOf(ctx, g), g.t, members, false)
 	}
 	made, err := g.upper.Split(g.bounded(ctx), callSplit, members, false)
 	return made.Near, err

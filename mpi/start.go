@@ -5,17 +5,30 @@ import (
 	"unsafe"
 
 	"github.com/goshmem/goshmem/mpi/match"
+	"github.com/goshmem/goshmem/symheap/layout"
 )
 
 type envelope = match.Envelope
 
 // span is a buffer without its type.
 type span struct {
-	at        unsafe.Pointer
-	bytes     int
-	elem      int  // bytes of an element
-	exclusive bool // only this process may write to the buffer of a receive, or its call may give a send up
+	at    unsafe.Pointer
+	bytes int
+	elem  int // bytes of an element
+	marks spanMarks
 }
+
+// spanMarks are marks of a span. They are one field, because the compiler keeps a struct of at most four in registers.
+type spanMarks uint8
+
+const (
+	spanSynced    spanMarks = 1 << iota // the send is complete when its receive has begun
+	spanExclusive                       // only this process may write to the buffer of a receive, or its call may give a send up
+)
+
+func (s span) isSynced() bool { return s.marks&spanSynced != 0 }
+
+func (s span) isExclusive() bool { return s.marks&spanExclusive != 0 }
 
 // spanOf returns the span of a slice.
 func spanOf[T any](buf []T) span {
@@ -26,7 +39,9 @@ func spanOf[T any](buf []T) span {
 // exclusiveFor makes a buffer exclusive if ctx can end. Then the call returns the buffer to its owner, and
 // a sender that writes to it could be stopped in the middle of a part. A receiver that reads from it could get what its owner writes.
 func (s span) exclusiveFor(ctx context.Context) span {
-	s.exclusive = ctx != nil && ctx.Done() != nil
+	if ctx != nil && ctx.Done() != nil {
+		s.marks |= spanExclusive
+	}
 	return s
 }
 
@@ -37,11 +52,11 @@ func (s span) overlaps(o span) bool {
 }
 
 // checkSend checks the communicator, destination and tag of a send.
-func (c *Comm) checkSend(op string, dst, tag int) error {
+func checkSend(c *Comm, op string, dst, tag int) error {
 	if c != nil && c.g != nil && uint(dst) < uint(c.g.n) && uint(tag) <= MaxTag && !c.g.ended.Load() {
 		return nil
 	}
-	if err := c.usable(op); err != nil {
+	if err := usableInMessages(c, op); err != nil {
 		return err
 	}
 	if dst != ProcNull && (dst < 0 || dst >= c.g.n) {
@@ -54,8 +69,8 @@ func (c *Comm) checkSend(op string, dst, tag int) error {
 }
 
 // checkRecv checks the communicator, source and tag of a receive.
-func (c *Comm) checkRecv(op string, src, tag int) error {
-	if err := c.usable(op); err != nil {
+func checkRecv(c *Comm, op string, src, tag int) error {
+	if err := usableInMessages(c, op); err != nil {
 		return err
 	}
 	if src != ProcNull && (src < AnySource || src >= c.g.n) {
@@ -67,30 +82,84 @@ func (c *Comm) checkRecv(op string, src, tag int) error {
 	return nil
 }
 
-// send is Send without the type.
-func (c *Comm) send(op string, s span, dst, tag int) error {
-	if err := c.checkSend(op, dst, tag); err != nil || dst == ProcNull {
-		return err
+// sendSpan is Send without the type.
+func sendSpan(c *Comm, op string, s span, dst, tag int) error {
+	if isIntercepted() {
+		return intercept(Call{op, c, dst, tag, s.bytes}, func() error { return sendUnseen(c, op, s, dst, tag, true) })
 	}
-	r, err := c.g.startSend(op, s.exclusiveFor(c.ctx), dst, tag)
-	if r == nil {
-		return c.g.reportDeath(err)
-	}
-	_, err = r.finish(c.ctx)
-	return err
+	return sendUnseen(c, op, s, dst, tag, true)
 }
 
-// isend is Isend without the type.
-func (c *Comm) isend(op string, s span, dst, tag int) (Request, error) {
-	if err := c.checkSend(op, dst, tag); err != nil || dst == ProcNull {
-		return Request{}, err
+// sendUnseen is sendSpan without a look at the interceptor. Unless handles is set, it does not call the communicator's handler.
+func sendUnseen(c *Comm, op string, s span, dst, tag int, handles bool) error {
+	err := checkSend(c, op, dst, tag)
+	if err == nil && dst != ProcNull {
+		r, failed := c.g.startSend(op, s.exclusiveFor(c.ctx), dst, tag)
+		switch {
+		case r != nil:
+			_, err = r.finish(c.ctx)
+		case failed != nil:
+			err = c.g.reportDeath(failed)
+		}
 	}
-	r, err := c.g.startSend(op, s, dst, tag)
+	if err == nil || !handles {
+		return err
+	}
+	return handledOf(c, err)
+}
+
+// isendSpan is Isend without the type.
+func isendSpan(c *Comm, op string, s span, dst, tag int) (Request, error) {
+	if isIntercepted() {
+		return interceptStart(Call{op, c, dst, tag, s.bytes}, func() (Request, error) { return isendUnseen(c, op, s, dst, tag, false) })
+	}
+	return isendUnseen(c, op, s, dst, tag, true)
+}
+
+// isendUnseen is isendSpan without a look at the interceptor. Unless handles is set, it does not call the communicator's handler.
+func isendUnseen(c *Comm, op string, s span, dst, tag int, handles bool) (q Request, _ error) {
+	err := checkSend(c, op, dst, tag)
+	if err == nil {
+		if dst == ProcNull {
+			return Request{gen: useKept}, nil
+		}
+		sum := sumOf(s)
+		var r *request
+		if r, err = c.g.startSend(op, s, dst, tag); err == nil {
+			if r == nil {
+				return Request{gen: useKept}, nil
+			}
+			if isDebug {
+				noteBuffer(r, s, sum)
+			}
+			return r.handle(c.ctx), nil
+		}
+		q, err = failedRequest(err), c.g.reportDeath(err)
+	}
+	if handles {
+		err = handledOf(c, err)
+	}
+	return q, err
+}
+
+// irecv is Irecv without the type.
+func irecv(c *Comm, op string, s span, src, tag int) (Request, error) {
+	if isIntercepted() {
+		return interceptStart(Call{op, c, src, tag, s.bytes}, func() (Request, error) { return irecvUnseen(c, op, s, src, tag, false) })
+	}
+	return irecvUnseen(c, op, s, src, tag, true)
+}
+
+// irecvUnseen is irecv without a look at the interceptor. Unless handles is set, it does not call the communicator's handler.
+func irecvUnseen(c *Comm, op string, s span, src, tag int, handles bool) (Request, error) {
+	r, err := startRecv(c, op, s, src, tag)
 	switch {
+	case err != nil && handles:
+		return Request{}, handledOf(c, err)
 	case err != nil:
-		return failedRequest(err), c.g.reportDeath(err)
+		return Request{}, err
 	case r == nil:
-		return Request{}, nil
+		return procNullHandle, nil
 	}
 	return r.handle(c.ctx), nil
 }
@@ -98,53 +167,69 @@ func (c *Comm) isend(op string, s span, dst, tag int) (Request, error) {
 // startSend begins a send. It returns nil without an error if the send is complete already.
 func (g *group) startSend(op string, s span, dst, tag int) (*request, error) {
 	e, pe := g.e, g.pe(dst)
-	if pe == e.me && s.bytes > lockedMost {
-		return nil, g.sendLongToSelf(op, s, tag)
+	if pe == e.me && s.bytes > lockedMost && !s.isSynced() {
+		return nil, sendLongToSelf(g, op, s, tag)
 	}
 	e.job.Waiter.Beat()
 	e.mu.Lock()
 	defer e.unlock()
-	if g.ended.Load() {
-		return nil, g.endedError(op)
-	}
-	if e.job.Failures.Epoch() != e.deathEpoch.Load() {
+	if e.job.Failures.Epoch() != e.deathEpoch.Load() || e.far != nil && e.mustLook(pe, s.bytes) {
 		e.progress()
 	}
+	if g.ended.Load() { // after progress, which may learn that the communicator is revoked
+		return nil, g.endedError(op)
+	}
+	if l := e.out[pe]; l != nil && s.bytes <= layout.CellBody && !s.isSynced() && l.isIdle() && !e.isDead(pe) &&
+		l.writeEager(matchOf(g.number, int32(tag)), sizeOf(g.me, s.bytes), s.at, s.bytes) { // putSend would do the same, but not as fast
+		return nil, nil
+	}
+	return g.putSend(op, s, dst, tag)
+}
+
+// putSend sends a message, or begins to. It returns nil without an error if the send is complete already. The caller has the engine's lock. A message of this
+// process to itself has at most lockedMost bytes.
+func (g *group) putSend(op string, s span, dst, tag int) (*request, error) {
+	e, pe := g.e, g.pe(dst)
 	if e.isDead(pe) {
+		if isRecognized(g, dst) {
+			return nil, nil
+		}
 		return nil, g.deadError(op, dst)
 	}
 	if pe == e.me {
-		e.matchWhole(&g.q, envelope{Src: int32(g.me), Tag: int32(tag)}, s.at, s.bytes)
+		env := envelope{Src: int32(g.me), Tag: int32(tag)}
+		if s.isSynced() && !g.q.WouldMeet(env) {
+			return keepForSelf(g, op, s, env), nil
+		}
+		e.matchWhole(&g.q, env, s.at, s.bytes, pe)
 		return nil, nil
 	}
 	l, match, size := e.laneTo(pe), matchOf(g.number, int32(tag)), sizeOf(g.me, s.bytes)
-	if s.bytes <= e.eager && l.isIdle() && l.writeEager(match, size, s.at, s.bytes) {
+	eager := s.bytes <= e.eager && !s.isSynced() && (s.bytes <= layout.CellBody || !l.isHeld())
+	if eager && l.isIdle() && l.writeEager(match, size, s.at, s.bytes) {
 		return nil, nil
 	}
 	r := g.newRequest(op, s)
-	r.pe, r.awaitedPE = pe, int32(pe)+1
-	if s.bytes <= e.eager {
+	r.pe, r.awaitedPE, r.exclusive = pe, int32(pe)+1, s.isExclusive()
+	if eager {
 		e.sendPacket(l, &packet{kind: kindEager, match: match, size: size, data: s.at, n: s.bytes, r: r})
 	} else {
-		e.table.assignNumber(r)
-		if l.far == nil {
-			e.offerShare(r)
-		}
-		offset := e.segmentOffset(s.at, s.bytes)
-		if s.exclusive && r.share.words == nil { // nothing would tell the receiver that the send has been given up
-			offset = 0
-		}
-		e.sendPacket(l, &packet{kind: kindAnnounce, match: match, size: size, r: r, body: parcel{
-			from: r.number, offset: offset, addr: uint64(uintptr(s.at)),
-		}})
+		p := e.announcement(l, r, match, size)
+		e.sendPacket(l, &p)
 	}
 	return r, nil
 }
 
+// postedLooks is after how many receives that begin while others wait for messages one looks into the lanes. A
+// receiver that looks each time reads each cell just when its sender writes it: the cell's line then goes to and fro.
+const postedLooks = 8
+
 // startRecv begins a receive. It returns nil without an error for a receive from ProcNull.
-func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
-	if err := c.checkRecv(op, src, tag); err != nil || src == ProcNull {
-		return nil, err
+func startRecv(c *Comm, op string, s span, src, tag int) (*request, error) {
+	if c == nil || c.g == nil || uint(src-AnySource) > uint(c.g.n) || uint(tag-AnyTag) > MaxTag+1 {
+		if err := checkRecv(c, op, src, tag); err != nil || src == ProcNull {
+			return nil, err
+		}
 	}
 	g := c.g
 	e := g.e
@@ -155,10 +240,18 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 	if g.ended.Load() {
 		return nil, g.endedError(op)
 	}
+	if isDebug {
+		poisonBuffer(s)
+	}
 	receives, _ := g.q.Waiting()
+	looks := receives == 0
+	if !looks {
+		e.posts++
+		looks = e.posts%postedLooks == 0
+	}
 	laneEmpty := false // the sender's lane was empty a moment ago
 	if src != AnySource {
-		if receives != 0 {
+		if receives != 0 && looks {
 			e.progressFor(receives) // if all of them get their messages, this receive is alone and may be direct
 		}
 		var st Status
@@ -167,10 +260,13 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 			return g.directRequest(st), nil
 		}
 	}
+	if g.ended.Load() { // progress has learned that the communicator is revoked
+		return nil, g.endedError(op)
+	}
 	r := g.newRequest(op, s)
-	r.recv, r.anySource, r.exclusive = true, src == AnySource, s.exclusive
-	if m, ok := g.q.Take(env); ok {
-		e.deliverKept(r, m)
+	r.recv, r.anySource, r.exclusive = true, src == AnySource, s.isExclusive()
+	if k, found, ok := g.q.Take(env); ok {
+		e.deliverKept(r, found, k)
 		e.progressFor(1) // a receive that finds its message waiting makes progress, too
 		return r, nil
 	}
@@ -178,14 +274,20 @@ func (c *Comm) startRecv(op string, s span, src, tag int) (*request, error) {
 		r.pe = g.pe(src)
 		r.awaitedPE = int32(r.pe) + 1
 		if e.isDead(r.pe) {
-			e.failByDeath(r)
+			if isRecognized(g, src) {
+				r.status = procNullStatus
+				e.complete(r, nil)
+			} else {
+				e.failByDeath(r)
+			}
 			return r, nil
 		}
 	}
 	r.ref, r.posted = g.q.Post(env, r), true
-	if laneEmpty {
+	switch {
+	case laneEmpty:
 		e.progressBeside(e.in[r.pe])
-	} else {
+	case looks:
 		receives, _ = g.q.Waiting()
 		e.progressFor(receives)
 	}

@@ -85,7 +85,9 @@ func (t *transfers) handleClear(pe layout.PE, p *parcel) {
 		return
 	}
 	t.removeFrom(&t.pushes, r)
-	r.share.words = nil
+	if r.share != nil {
+		r.share.words = nil
+	}
 	if p.offset != 0 && l.far == nil {
 		moveBytes(t.segmentAddress(pe, p.offset), r.buf, n)
 		t.sendPacket(l, &packet{kind: kindDone, body: parcel{to: p.from}})
@@ -145,7 +147,14 @@ func (t *transfers) detach(r *request) {
 	if r.posted {
 		r.g.q.Withdraw(r.ref)
 	}
-	if !r.recv {
+	if !r.recv && r.pe == t.me {
+		r.g.e.kept.removeWaiter(r) // of a synchronous send to this process: its message stays
+		for msg := range r.g.taken {
+			if msg.waits == r {
+				msg.waits = nil
+			}
+		}
+	} else if !r.recv {
 		t.laneTo(r.pe).withdraw(&t.outbound, r)
 	}
 	if r.number != 0 {
@@ -156,7 +165,7 @@ func (t *transfers) detach(r *request) {
 // endOrphanedPull ends a receive whose sender has died while the message was being copied. A message in
 // the sender's segment is still there.
 func (t *transfers) endOrphanedPull(r *request) {
-	s := &r.share
+	s := r.share
 	switch {
 	case s.cause != nil:
 		t.complete(r, s.cause)

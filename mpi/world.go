@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
+	"sync/atomic"
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/internal/job"
@@ -14,9 +16,12 @@ import (
 
 // World is a process's membership in its job, from Init to the last Finalize.
 type World struct {
-	e    *engine
-	comm *Comm
-	refs int // calls of Init without their Finalize
+	e       *engine
+	comm    *Comm
+	self    *Comm
+	parent  *Intercomm // nil: Spawn has not started this process
+	parents *parents   // whom Init has reached, to connect to them; nil: nobody
+	refs    int        // calls of Init without their Finalize
 	// stopServing ends the progress that other waits of this process make for the engine.
 	stopServing func()
 }
@@ -49,23 +54,41 @@ func Init() (*World, error) {
 		return nil, initError(err)
 	}
 	w, err := newWorld(ctx, j)
-	if err == nil {
-		err = initError(j.DeclareModel(ctx, client.Model{Programming: "MPI", Library: "goshmem", Version: version.String(), Threads: "goroutines"}))
+	if err != nil {
+		return nil, errors.Join(err, j.Release(ctx))
+	}
+	err = initError(j.DeclareModel(ctx, client.Model{Programming: "MPI", Library: "goshmem", Version: version.String(), Threads: "goroutines"}))
+	if !connected.Swap(true) { // MPI knows one Init of a process; the parents have called Spawn once
+		w.parent, err = joinParents(w, err)
 	}
 	if err != nil {
-		if w != nil {
-			w.stopServing()
-		}
-		return nil, errors.Join(err, j.Release(ctx))
+		return nil, errors.Join(err, w.endUnconnected())
 	}
 	current = w
 	return w, nil
+}
+
+// connected says that Init has connected this process to its parents, or has tried.
+var connected atomic.Bool
+
+// endUnconnected ends a World that Init does not return.
+func (w *World) endUnconnected() error {
+	w.comm.g.announceLeft()
+	w.e.shutDown()
+	settleFarBriefly(w.e)
+	w.stopServing()
+	w.e.closeInbox()
+	w.comm.g.leave()
+	return w.e.job.Release(context.Background())
 }
 
 // newWorld makes the World of a job, with all ranks.
 func newWorld(ctx context.Context, j *job.Job) (*World, error) {
 	if err := j.RequireAgent(); err != nil {
 		return nil, initError(err)
+	}
+	if j.IsGuest() && j.Place.Nodes > 1 {
+		return newWorldInMessages(ctx, j)
 	}
 	t, err := coll.New(coll.Config{ // of all ranks of this node
 		Map: j.Map, Waiter: j.Waiter, Members: coll.MembersFrom(j.Place.Locals()), Me: int(j.Local), ID: coll.MPIWorld,
@@ -78,21 +101,28 @@ func newWorld(ctx context.Context, j *job.Job) (*World, error) {
 		return nil, initError(err)
 	}
 	e := newEngine(j)
+	parents := reachEarly(e)
 	upper, err := e.joinNodes(ctx, t)
 	if err != nil {
+		parents.giveUpEarly(e)
+		e.closeInbox()
 		t.Leave()
 		return nil, initError(err)
 	}
 	stopServing := j.Waiter.Serve(e.serve)
 	g, err := e.newGroup(ctx, t, upper)
 	if err != nil {
+		parents.giveUpEarly(e)
 		stopServing()
 		e.closeInbox()
 		failed := &group{e: e, t: t, upper: upper, pes: allPEs(j.NPEs)}
 		failed.leave()
 		return nil, failed.fail("Init", err)
 	}
-	return &World{e: e, comm: &Comm{g: g}, refs: 1, stopServing: stopServing}, nil
+	e.mu.Lock()
+	e.world = g
+	e.unlock()
+	return &World{e: e, comm: &Comm{g: g}, self: &Comm{g: e.newSelf()}, parents: parents, refs: 1, stopServing: stopServing}, nil
 }
 
 // initError returns the public form of an error of Init.
@@ -131,6 +161,34 @@ func (w *World) Comm() *Comm {
 	return w.comm
 }
 
+// Self returns the communicator of this process alone. It cannot be freed.
+//
+//   - Source: MPI_COMM_SELF.
+func (w *World) Self() *Comm {
+	if w == nil {
+		return nil
+	}
+	return w.self
+}
+
+// Abort ends the job with an exit status, on all nodes. It does not return.
+//
+//   - Errors: a status outside of 0 to 255, or an oshrun that cannot be reached, is printed; the process ends all the same.
+//   - Concurrent calls: allowed.
+//   - Source: MPI_Abort.
+func (w *World) Abort(status int) {
+	if status < 0 || status > 255 {
+		fmt.Fprintf(os.Stderr, "mpi.World.Abort: status %d, want 0 to 255; using 255\n", status)
+		status = 255
+	}
+	if w == nil || w.e == nil {
+		fmt.Fprintln(os.Stderr, usage("World.Abort", ErrArgument, "World is nil, want one that Init has returned without an error"))
+	} else if err := w.e.job.Abort(status, "mpi.World.Abort"); err != nil {
+		fmt.Fprintf(os.Stderr, "mpi.World.Abort: %v\n", err)
+	}
+	os.Exit(status) //nolint:forbidigo // its meaning: it does not return
+}
+
 // Finalize ends the process's membership when all ranks have called it. A Finalize that is not the last of
 // nested ones is a barrier only.
 //
@@ -141,7 +199,7 @@ func (w *World) Comm() *Comm {
 //   - Collective: over all ranks of the job.
 //   - Source: MPI_Finalize.
 //
-// After a death, or if the communicator of all ranks is broken, Finalize does not wait for the others, and
+// After a death, or if the communicator of all ranks is broken or revoked, Finalize does not wait for the others, and
 // succeeds on all ranks. A collective that has timed out breaks the communicator, for example. Ranks whose lanes are full get one second
 // to receive what waits there; then sends that still wait end with ErrFinalized.
 //
@@ -161,7 +219,7 @@ func (w *World) Finalize() error {
 	if w == nil || w.e == nil {
 		return usage(op, ErrArgument, "World is nil, want one that Init has returned without an error")
 	}
-	if err := w.comm.usable(op); err != nil {
+	if err := w.comm.usable(op); err != nil && !errors.Is(err, ErrRevoked) {
 		return err
 	}
 	why := job.Unwinding()
@@ -181,10 +239,13 @@ func (w *World) Finalize() error {
 		meeting, comm = bounded, comm.With(bounded)
 	}
 	err := w.flush(meeting)
+	if err == nil && g.revoked.Load() {
+		err = g.revokedError(op)
+	}
 	if err == nil && g.checks {
 		err = comm.compare(op, "%s", op)
 	}
-	if err == nil && g.upper != nil && g.isDeserted() {
+	if err == nil && (g.upper != nil || g.t == nil) && g.isDeserted() {
 		err = g.fail(op, coll.ErrBroken) // not all will come, and a step between nodes waits for those that live
 	}
 	if err == nil {
@@ -201,17 +262,20 @@ func (w *World) Finalize() error {
 	if last {
 		if err != nil {
 			g.announceLeft()
-			bounded, cancel := context.WithTimeout(ctx, flushTimeout)
-			e.settleFar(bounded) // without a PE that is in the job, the agent of this node may end
-			cancel()
 		}
-		e.shutDown()                                   // all ranks have called Finalize, or this one does not wait for them
+		e.shutDown() // all ranks have called Finalize, or this one does not wait for them
+		if err != nil || g.t == nil {
+			settleFarBriefly(e) // without a PE that is in the job, the agent of this node may end
+		}
 		_ = e.job.Waiter.WaitPoll((*copyWait)(w), ctx) // ctx does not end, so that it returns no error
 	}
 	// Between the two barriers all ranks stop writing into lanes. After the second one each rank reads what
 	// is in its lanes, so that the next Init finds nothing old there.
-	if err == nil {
-		if last {
+	if err == nil && g.t != nil {
+		switch {
+		case last && e.foreign.isFar(): // they need not take what was sent to them before their own ends
+			settleFarBriefly(e)
+		case last:
 			e.settleFar(ctx)
 		}
 		_ = g.sync(ctx) // a death from now on is no error of Finalize

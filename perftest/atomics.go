@@ -1,6 +1,7 @@
 package perftest
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/goshmem/goshmem/shmem"
@@ -52,24 +53,27 @@ func (b *bench) atomics(t *test) error {
 	if err != nil {
 		return err
 	}
+	steps, err := shmem.Calloc[int64](b.w, 1)
+	if err != nil {
+		return err
+	}
 	for i := range atomics {
-		if err := b.measureAtomic(t, &atomics[i], x); err != nil {
+		if err := b.measureAtomic(t, &atomics[i], x, steps); err != nil {
 			return fmt.Errorf("%s: %w", atomics[i].name, err)
 		}
 	}
-	return shmem.Free(b.w, x)
+	return errors.Join(shmem.Free(b.w, steps), shmem.Free(b.w, x))
 }
 
-// measureAtomic measures one of them.
-func (b *bench) measureAtomic(t *test, a *atomic, x shmem.Sym[int64]) error {
+// measureAtomic measures one of them. The target gets the number of its steps.
+func (b *bench) measureAtomic(t *test, a *atomic, x, steps shmem.Sym[int64]) error {
 	x.Local()[0] = 0
 	if err := b.w.Barrier(); err != nil {
 		return err
 	}
-	iterations, warmup := b.o.iterations(8)
 	if b.me == 0 {
 		step := int64(0)
-		us, err := timed(iterations, warmup, func(n int) error {
+		us, iterations, err := b.timed(8, func(n int) error {
 			for range n {
 				if err := a.do(b.c, x, step, b.target); err != nil {
 					return err
@@ -78,6 +82,9 @@ func (b *bench) measureAtomic(t *test, a *atomic, x shmem.Sym[int64]) error {
 			}
 			return nil
 		})
+		if err == nil {
+			err = shmem.P(b.c, steps, step, b.target)
+		}
 		if err == nil {
 			err = b.emit(t, Row{Op: a.name, Iterations: iterations, AvgUS: us, PerS: 1e6 / us})
 		}
@@ -89,7 +96,7 @@ func (b *bench) measureAtomic(t *test, a *atomic, x shmem.Sym[int64]) error {
 		return err
 	}
 	wrong := 0
-	if b.me == b.target && x.Local()[0] != a.after(int64(iterations+warmup)) {
+	if b.me == b.target && x.Local()[0] != a.after(steps.Local()[0]) {
 		wrong = 8
 	}
 	return b.validate(8, wrong)

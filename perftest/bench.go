@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/goshmem/goshmem/shmem"
 )
@@ -23,6 +22,8 @@ type bench struct {
 	out    output             // PE 0's
 	tally  tally              // of wrong bytes and errors
 	stats  shmem.Sym[float64] // on PE 0, one figure of each PE
+
+	repeats repeats
 }
 
 // run measures what the options say and prints it on PE 0.
@@ -42,6 +43,9 @@ func run(w *shmem.World, o Options, stdout io.Writer) error {
 	if b.stats, err = shmem.Calloc[float64](w, b.npes); err != nil {
 		return err
 	}
+	if b.repeats.word, err = shmem.Calloc[uint64](w, 1); err != nil {
+		return err
+	}
 	if b.tally, err = newTally(w); err != nil {
 		return err
 	}
@@ -57,7 +61,7 @@ func run(w *shmem.World, o Options, stdout io.Writer) error {
 		}
 	}
 	err = b.out.writeReport()
-	return errors.Join(b.tally.shareError(err), b.tally.free(), shmem.Free(w, b.stats))
+	return errors.Join(b.tally.shareError(err), b.tally.free(), shmem.Free(w, b.repeats.word), shmem.Free(w, b.stats))
 }
 
 // chooseTests returns the tests to run. All PEs come to the same result.
@@ -147,19 +151,6 @@ func (b *bench) gather(us float64) ([]float64, error) {
 		all = slices.Clone(b.stats.Local())
 	}
 	return all, b.w.Barrier() // the next figures are written only after PE 0 has read these
-}
-
-// timed calls f for the warm-up and then for count operations. It returns the time of one of the
-// latter in microseconds.
-func timed(count, warmup int, f func(n int) error) (us float64, err error) {
-	if warmup > 0 {
-		if err := f(warmup); err != nil {
-			return 0, err
-		}
-	}
-	begin := time.Now()
-	err = f(count)
-	return float64(time.Since(begin).Nanoseconds()) / 1e3 / float64(count), err
 }
 
 // fill writes a pattern that depends on the size and on the sender.

@@ -28,8 +28,7 @@ func (b *bench) withMessages(t *test, body func(c *mpi.Comm, buf []byte, n int) 
 		}
 		wrong := 0
 		if b.me <= 1 {
-			count, warmup := b.o.iterations(bytes)
-			us, err := timed(count, warmup, func(n int) error { return body(m.Comm(), buf, n) })
+			us, count, err := b.timed(bytes, func(n int) error { return body(m.Comm(), buf, n) }, 1)
 			us /= float64(messages)
 			if err == nil {
 				err = b.emit(t, Row{Bytes: bytes, Iterations: count, AvgUS: us, MBPerS: float64(bytes) / us, PerS: 1e6 / us})

@@ -7,26 +7,29 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Options are the settings of a run.
 type Options struct {
-	Tests      []string // names, in the order of the run
-	MinBytes   int      // smallest message; 0: each test's own
-	MaxBytes   int      // largest message; 0: each test's own
-	Iterations int      // for each size; 0: 10000, and 1000 for messages above 8 KiB
-	Warmup     int      // iterations before those; -1: a tenth of them
-	Window     int      // messages before a Quiet, in tests of bandwidth and rate
-	Validate   bool     // check what has arrived
-	Far        bool     // the PEs of a pair are on different nodes
-	JSON       string   // file for the figures, "-" for standard output instead of the tables; "": none
-	Compare    string   // a file of --json whose figures stand beside the new ones; "": none
+	Tests      []string      // names, in the order of the run
+	MinBytes   int           // smallest message; 0: each test's own
+	MaxBytes   int           // largest message; 0: each test's own
+	Iterations int           // for each size; 0: 10000, and 1000 for messages above 8 KiB
+	Warmup     int           // iterations before those; -1: a tenth of them
+	Time       time.Duration // for each size: its iterations are repeated until this has passed; 0: they are not repeated
+	Window     int           // messages before a Quiet, in tests of bandwidth and rate
+	Validate   bool          // check what has arrived
+	Far        bool          // the PEs of a pair are on different nodes
+	JSON       string        // file for the figures, "-" for standard output instead of the tables; "": none
+	Compare    string        // a file of --json whose figures stand beside the new ones; "": none
 }
 
 const (
 	maxMessage    = 1 << 30
 	maxIterations = 1 << 30
 	maxWindow     = 1 << 20
+	maxTime       = time.Hour
 	defaultWindow = 64
 
 	small           = 8 << 10 // bytes; larger messages get fewer iterations
@@ -79,6 +82,7 @@ Tests:
 Flags:
   -m, --message-size [MIN:]MAX  bytes of the messages, with K or M (default: each test's own, up to 4M)
   -i, --iterations N            per size (default %d, for messages above 8K %d)
+      --time D                  repeat the iterations of a size until D has passed, such as 20s
   -x, --warmup N                iterations before those (default: a tenth of them)
   -W, --window N                messages before a Quiet in put_bw, get_bw and mr (default %d)
   -c, --validate                check what has arrived, too
@@ -112,6 +116,7 @@ func ParseOptions(args []string) (Options, error) {
 	for _, name := range []string{"c", "validate"} {
 		f.BoolVar(&o.Validate, name, false, "")
 	}
+	f.DurationVar(&o.Time, "time", 0, "")
 	f.BoolVar(&o.Far, "far", false, "")
 	f.StringVar(&o.JSON, "json", "", "")
 	f.StringVar(&o.Compare, "compare", "", "")
@@ -173,6 +178,12 @@ func (o *Options) check(f *flag.FlagSet) error {
 		"i": func() error { return checkRange("--iterations", o.Iterations, 1, maxIterations, "-i 1000") },
 		"x": func() error { return checkRange("--warmup", o.Warmup, 0, maxIterations, "-x 100") },
 		"W": func() error { return checkRange("--window", o.Window, 1, maxWindow, "-W 64") },
+	}
+	limits["time"] = func() error {
+		if o.Time < 0 || o.Time > maxTime {
+			return &usageError{"--time", o.Time.String(), "0s to " + maxTime.String(), "--time 20s"}
+		}
+		return nil
 	}
 	limits["iterations"], limits["warmup"], limits["window"] = limits["i"], limits["x"], limits["W"]
 	var wrong error

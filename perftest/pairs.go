@@ -75,8 +75,7 @@ func (p pair) countWrong(me, target int, isGet bool) int {
 
 // measureRow measures f and emits its row.
 func (b *bench) measureRow(t *test, p pair, messages int, f func(p pair, n int) error) error {
-	count, warmup := b.o.iterations(len(p.buf))
-	us, err := timed(count, warmup, func(n int) error { return f(p, n) })
+	us, count, err := b.timed(len(p.buf), func(n int) error { return f(p, n) })
 	if err != nil {
 		return err
 	}
@@ -171,14 +170,13 @@ func (b *bench) messageRate(t *test) error {
 		if err := b.w.Barrier(); err != nil {
 			return err
 		}
-		count, warmup := b.o.iterations(bytes)
-		mine := 0.0
+		mine, count := 0.0, 0 // PE 0 is one of those that put
 		if to[b.me] >= 0 {
-			us, err := timed(count, warmup, func(n int) error { return b.putWindow(p, n, b.o.Window, to[b.me]) })
+			us, n, err := b.timed(bytes, func(n int) error { return b.putWindow(p, n, b.o.Window, to[b.me]) })
 			if err != nil {
 				return err
 			}
-			mine = us / float64(b.o.Window)
+			mine, count = us/float64(b.o.Window), n
 		}
 		all, err := b.gather(mine)
 		if err != nil {
@@ -241,8 +239,7 @@ func (b *bench) pingPong(t *test) error {
 		}
 		wrong := 0
 		if b.me == 0 || b.me == b.target {
-			count, warmup := b.o.iterations(bytes)
-			us, err := timed(count, warmup, bounce)
+			us, count, err := b.timed(bytes, bounce, b.target)
 			if err == nil {
 				err = b.emit(t, Row{Bytes: bytes, Iterations: count, AvgUS: us / 2})
 			}

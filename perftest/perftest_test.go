@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/goshmem/goshmem/perftest"
 	"github.com/goshmem/goshmem/shmem"
@@ -190,6 +191,43 @@ func TestReportOnStdout(t *testing.T) {
 		var r perftest.Report
 		if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Rows) != 10 {
 			t.Errorf("%v in\n%s", err, out)
+		}
+	})
+}
+
+// With --time the iterations of each size are repeated until that time has passed, in all kinds of tests one after the other: of one PE, of pairs that
+// measure for themselves, of two PEs, and of all. On a busy machine the first iterations of some sizes may take that long.
+func TestTime(t *testing.T) {
+	const least = 5 * time.Millisecond
+	shmemtest.Run(t, 4, func(t *testing.T, w *shmem.World) {
+		begin := time.Now()
+		status, out, errs := call(t, w, "mr put barrier pingpong atomics reduce msg_pingpong -m 64:64 -i 3 -x 1 -W 2 -c --json - --time "+least.String())
+		if status != 0 {
+			t.Error(errs)
+		}
+		if status != 0 || w.MyPE() != 0 {
+			return
+		}
+		var r perftest.Report
+		if err := json.Unmarshal([]byte(out), &r); err != nil {
+			t.Fatalf("%v in\n%s", err, out)
+		}
+		repeated := 0
+		for _, row := range r.Rows {
+			if row.Iterations%3 != 0 {
+				t.Errorf("%s %s: %d iterations, want a multiple of 3", row.Test, row.Op, row.Iterations)
+			}
+			if row.Iterations > 3 {
+				repeated++
+			}
+		}
+		if took := time.Since(begin); repeated == 0 || took < time.Duration(len(r.Rows))*least {
+			t.Errorf("%d rows in %v, %d of them with more than 3 iterations, want at least %v for each", len(r.Rows), took, repeated, least)
+		}
+	})
+	shmemtest.Run(t, 1, func(t *testing.T, w *shmem.World) {
+		if status, _, errs := call(t, w, "barrier --time 2h"); status != 2 || !strings.Contains(errs, "bench: --time: 2h0m0s, want 0s to 1h0m0s; hint: --time 20s") {
+			t.Errorf("status %d, %s", status, errs)
 		}
 	})
 }

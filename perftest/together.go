@@ -18,18 +18,20 @@ func collective(f func(collectives, *test) error) func(*bench, *test) error {
 // together measures a collective. Each PE takes the time of its own calls; the barriers between
 // them do not count.
 func (b collectives) together(t *test, bytes int, f func() error) error {
-	iterations, warmup := b.o.iterations(bytes)
+	count, warmup := b.o.iterations(bytes)
+	if _, err := b.timeEach(warmup, f); err != nil {
+		return err
+	}
 	var sum time.Duration
-	for i := range iterations + warmup {
-		if err := b.w.Barrier(); err != nil {
+	iterations, others := 0, b.others()
+	for first, more := time.Now(), true; more; iterations += count {
+		d, err := b.timeEach(count, f)
+		if err != nil {
 			return err
 		}
-		begin := time.Now()
-		if err := f(); err != nil {
+		sum += d
+		if more, err = b.again(first, others); err != nil {
 			return err
-		}
-		if i >= warmup {
-			sum += time.Since(begin)
 		}
 	}
 	all, err := b.gather(float64(sum.Nanoseconds()) / 1e3 / float64(iterations))
@@ -41,6 +43,21 @@ func (b collectives) together(t *test, bytes int, f func() error) error {
 		avg += us / float64(len(all))
 	}
 	return b.emit(t, Row{Bytes: bytes, Iterations: iterations, AvgUS: avg, MinUS: slices.Min(all), MaxUS: slices.Max(all)})
+}
+
+// timeEach calls f n times, after a barrier each, and returns the time of the calls.
+func (b collectives) timeEach(n int, f func() error) (sum time.Duration, err error) {
+	for range n {
+		if err := b.w.Barrier(); err != nil {
+			return 0, err
+		}
+		begin := time.Now()
+		if err := f(); err != nil {
+			return 0, err
+		}
+		sum += time.Since(begin)
+	}
+	return sum, nil
 }
 
 // barrier measures the barrier of all PEs.

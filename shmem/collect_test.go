@@ -4,12 +4,13 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/goshmem/goshmem/internal/house/testenv"
 	"github.com/goshmem/goshmem/shmem"
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
 
 // peCounts are the job sizes that collectives are tested with.
-var peCounts = []int{1, 2, 3, 5, 8}
+var peCounts = testenv.JobSizes()
 
 // sizes are element counts around the limits of slots (1024 and 8192 bytes of int64) and of parts
 // that do not divide evenly.

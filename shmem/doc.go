@@ -45,7 +45,7 @@
 //   - set-up: [Run], [Init], [World.Finalize], [World.GlobalExit], [World.MyPE], [World.NPEs],
 //     [World.PEAccessible], [Sym.Accessible], [InfoName]; thread levels: [Threads]
 //   - memory: [Alloc], [Calloc], [Realloc], [Free], with [Align] and [Hints]; parts of objects: [Sym.At],
-//     [Sym.Slice], [FieldOf] and [Field.At]; the memory itself: [Sym.Local], [Sym.Peer]
+//     [Sym.Slice], [FieldOf] and [Field.At]; as integers: [Bits64], [Bits32]; the memory itself: [Sym.Local], [Sym.Peer]
 //   - remote memory access: [Put], [Get], [P], [G], [IPut], [IGet], [IBPut], [IBGet]; non-blocking: [PutNBI],
 //     and [GetNBI], which returns a [Pending]
 //   - atomic operations: [AtomicFetch], [AtomicSet], [AtomicSwap], [AtomicCompareSwap], [AtomicFetchAdd] and others;

@@ -1,6 +1,8 @@
 package shmem_test
 
 import (
+	"errors"
+	"math"
 	"testing"
 	"unsafe"
 
@@ -92,5 +94,36 @@ func TestFieldRefused(t *testing.T) {
 		}
 		ok(t, shmem.Free(w, x))
 		wantError(t, shmem.P(c, ready.At(x, 0), 1, 0), shmem.ErrFreed)
+	})
+}
+
+// Operations on the bits of elements are those on the elements. Elements of another size have no such handle, and a bad index
+// stays bad.
+func TestBits(t *testing.T) {
+	shmemtest.Run(t, 2, func(t *testing.T, w *shmem.World) {
+		c := w.Ctx()
+		x := must(shmem.Calloc[float64](w, 3))(t)
+		y := must(shmem.Calloc[float32](w, 3))(t)
+		if w.MyPE() == 0 {
+			ok(t, shmem.AtomicSet(c, x.At(1), 1.5, 1))
+			old := must(shmem.AtomicCompareSwap(c, shmem.Bits64(x).At(1), math.Float64bits(1.5), math.Float64bits(-2), 1))(t)
+			if old != math.Float64bits(1.5) {
+				t.Errorf("the bits were %#x, want %#x", old, math.Float64bits(1.5))
+			}
+			ok(t, shmem.AtomicSet(c, shmem.Bits32(y.At(2)), math.Float32bits(0.25), 1))
+		}
+		ok(t, w.Barrier())
+		if w.MyPE() == 1 && (x.Local()[1] != -2 || y.Local()[2] != 0.25) {
+			t.Errorf("elements %v and %v, want -2 and 0.25", x.Local()[1], y.Local()[2])
+		}
+		if err := shmem.AtomicSet(c, shmem.Bits32(x), 1, 0); !errors.Is(err, shmem.ErrForeignHandle) {
+			t.Errorf("Bits32 of 64 bits: error %v, want %v", err, shmem.ErrForeignHandle)
+		}
+		if err := shmem.AtomicSet(c, shmem.Bits64(y), 1, 0); !errors.Is(err, shmem.ErrForeignHandle) {
+			t.Errorf("Bits64 of 32 bits: error %v, want %v", err, shmem.ErrForeignHandle)
+		}
+		if err := shmem.AtomicSet(c, shmem.Bits64(x.At(3)), 1, 0); !errors.Is(err, shmem.ErrBounds) {
+			t.Errorf("Bits64 of a bad index: error %v, want %v", err, shmem.ErrBounds)
+		}
 	})
 }

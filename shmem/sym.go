@@ -57,6 +57,24 @@ func (x Sym[T]) poison(i int) Sym[T] {
 	return Sym[T]{off: uint64(i), n: -1 - x.n, tag: x.tag | hollow}
 }
 
+// Bits64 returns the handle of the same elements as unsigned integers of 64 bits, for atomic operations that T does not
+// have. So a compare-and-swap changes a floating-point number (math.Float64bits). These operations and those on x are
+// atomic with respect to each other. If an element of x does not have 8 bytes, Bits64 returns the zero handle.
+func Bits64[T AMOExt](x Sym[T]) Sym[uint64] {
+	if sizeOf[T]() != 8 {
+		return Sym[uint64]{}
+	}
+	return Sym[uint64]{off: x.off, n: x.n, tag: x.tag}
+}
+
+// Bits32 is Bits64 for elements of 4 bytes.
+func Bits32[T AMOExt](x Sym[T]) Sym[uint32] {
+	if sizeOf[T]() != 4 {
+		return Sym[uint32]{}
+	}
+	return Sym[uint32]{off: x.off, n: x.n, tag: x.tag}
+}
+
 // Local returns this PE's copy of the object as a slice of mapped memory, or nil for a handle that is not usable. The
 // slice belongs to the object until that is freed. The memory stays valid as long as the process lives.
 //

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/coll/spanning"
+	"github.com/goshmem/goshmem/internal/bridge"
 	"github.com/goshmem/goshmem/rma"
 	"github.com/goshmem/goshmem/symheap/layout"
 )
@@ -61,6 +62,7 @@ type group struct {
 	plain      *Team      // the handle without a With
 	destroyed  atomic.Bool
 	outcome    atomic.Pointer[outcome] // of the latest collective of a team that spans nodes
+	twin       bridge.Twin             // the communicator that it is one with: see package interop
 
 	mu       sync.Mutex
 	contexts map[*ctxShared]struct{}

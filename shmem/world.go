@@ -114,7 +114,7 @@ func Init(opts ...Option) (*World, error) {
 
 // newWorld makes the teams, the heap and the default context of a world.
 func newWorld(j *job.Job, mode Mode) (*World, error) {
-	if err := j.RequireAgent(); err != nil {
+	if err := job.RequireTeams(j); err != nil {
 		return nil, err
 	}
 	part, err := coll.New(nearConfig(j, coll.ShmemWorld, mode)) // of the team of all PEs

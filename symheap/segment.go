@@ -65,6 +65,9 @@ type Map struct {
 	wire   uint64 // offset of the Wire; 0: segments have none
 	job    [16]byte
 	n      int
+
+	reserved unsafe.Pointer // the start of the address range; base lies in its first part
+	length   uintptr        // of the range
 }
 
 // NewMap reserves the address range for n segments of size bytes each: the segments of one
@@ -77,13 +80,17 @@ func NewMap(job [16]byte, n int, size uint64) (*Map, error) {
 	// instead of changing a neighbor's header. The gap is mapped with the segment,
 	// beyond the end of the file: a mapping of its own would double the cost.
 	stride := uintptr(size+layout.Align-1)/layout.Align*layout.Align + layout.Align
-	base, err := xunix.Reserve(stride*uintptr(n) + layout.Align)
+	length := stride*uintptr(n) + layout.Align
+	base, err := xunix.Reserve(length)
 	if err != nil {
 		return nil, fmt.Errorf("%d segments of %d bytes: %w", n, size, err)
 	}
 	up := -uintptr(base) & (layout.Align - 1)
-	return &Map{base: unsafe.Add(base, up), stride: stride, size: size, job: job, n: n}, nil
+	return &Map{base: unsafe.Add(base, up), stride: stride, size: size, job: job, n: n, reserved: base, length: length}, nil
 }
+
+// Unmap gives the address range back, with all segments. The map must not be used afterwards.
+func (m *Map) Unmap() error { return xunix.Unmap(m.reserved, m.length) }
 
 // Attach maps the segment of the PE with index i on the node and number pe in
 // the job, whose memfd is fd, and checks that it is that segment. The

@@ -54,13 +54,7 @@ func anyRow(*limit) bool { return true }
 
 // build builds goshmem's programs, and the peers' programs if a selected row compares with a peer.
 func (b *bed) build(ctx context.Context) error {
-	root, err := b.output(ctx, buildLimit, b.bench, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/goshmem/goshmem")
-	if err != nil {
-		return err
-	}
-	b.root = strings.TrimSpace(string(root))
-	b.oshrun = filepath.Join(b.dir, "goshmem-oshrun")
-	if err := b.goBuild(ctx, b.root, b.oshrun, "./cmd/oshrun", ""); err != nil {
+	if err := b.buildOurs(ctx); err != nil {
 		return err
 	}
 	for i := range max(b.layouts, 1) {
@@ -73,11 +67,6 @@ func (b *bed) build(ctx context.Context) error {
 		}
 		b.pes = append(b.pes, to)
 	}
-	help, err := b.output(ctx, runLimit, "", b.oshrun, "--help")
-	if err != nil {
-		return err
-	}
-	b.binds = bytes.Contains(help, []byte("--bind-to"))
 	if b.layouts > 0 {
 		return nil // peers take no part in a comparison of two versions
 	}
@@ -85,6 +74,25 @@ func (b *bed) build(ctx context.Context) error {
 	if slices.ContainsFunc(groups, compared) {
 		return b.findPeers(ctx)
 	}
+	return nil
+}
+
+// buildOurs builds oshrun.
+func (b *bed) buildOurs(ctx context.Context) error {
+	root, err := b.output(ctx, buildLimit, b.bench, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/goshmem/goshmem")
+	if err != nil {
+		return err
+	}
+	b.root = strings.TrimSpace(string(root))
+	b.oshrun = filepath.Join(b.dir, "goshmem-oshrun")
+	if err := b.goBuild(ctx, b.root, b.oshrun, "./cmd/oshrun", ""); err != nil {
+		return err
+	}
+	help, err := b.output(ctx, runLimit, "", b.oshrun, "--help")
+	if err != nil {
+		return err
+	}
+	b.binds = bytes.Contains(help, []byte("--bind-to"))
 	return nil
 }
 

@@ -9,6 +9,7 @@
 //	    minute to minute.
 //	  - Another version: with --base FOLDER it compares this version with the one in that folder instead, by turns.
 //	  - Figures: a figure is the median over the rounds, a ratio the median of the rounds' ratios.
+//	  - Message layer: go -C bench run ./check mpi compares package mpi with Open MPI and MPICH (mpi.go).
 //	  - Exit status: 1 if a limit is missed, 2 for wrong usage.
 package main
 
@@ -90,6 +91,9 @@ func parse(args []string, stderr io.Writer) (o options, err error) {
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	if len(args) > 0 && args[0] == "mpi" {
+		return runMPI(ctx, args[1:], stdout, stderr)
+	}
 	o, err := parse(args, stderr)
 	if err != nil {
 		return err

@@ -30,11 +30,16 @@ type peer struct {
 // findPeers compiles the peers' programs. It marks a peer that is not installed as missing; that is an error if
 // GOSHMEM_TEST_REQUIRE names the peer.
 func (b *bed) findPeers(ctx context.Context) error {
+	return b.findPeersBy(ctx, b.findOSHMEM, b.findOpenMPI, b.findC, b.findMPICH)
+}
+
+// findPeersBy is findPeers with some peers.
+func (b *bed) findPeersBy(ctx context.Context, finds ...func(context.Context) (peer, error)) error {
 	required, err := envvar.Required(os.LookupEnv)
 	if err != nil {
 		return err
 	}
-	for _, find := range []func(context.Context) (peer, error){b.findOSHMEM, b.findOpenMPI, b.findC, b.findMPICH} {
+	for _, find := range finds {
 		p, err := find(ctx)
 		if err != nil {
 			return err

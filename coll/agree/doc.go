@@ -1,8 +1,8 @@
 // Package agree holds the machines by which a group agrees. A machine is what one member does, as a
-// pure core: it gets events and answers with actions. A driver moves the messages. Three drivers exist
-// today: the simulator (sim/agree), the explorer (sim/explore), and internal/lab/agreebench, which
-// measures the machines among the PEs of real jobs. Programs do not use this package: on one node,
-// package coll decides through shared memory. A driver among nodes is planned.
+// pure core: it gets events and answers with actions. A driver moves the messages. Four drivers exist
+// today: the simulator (sim/agree), the explorer (sim/explore), internal/lab/agreebench, which
+// measures the machines among the PEs of real jobs, and package mpi (mpi/agreement.go). Where the members share
+// memory, package coll decides through that.
 //
 // A member's vote has flags, a small payload, and the dead that the member knows. The decision has
 // the AND of all flags, all payloads combined, each once, and one list of the dead. It is the same

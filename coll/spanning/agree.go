@@ -112,7 +112,7 @@ func (t *Team) trySurvivors(ctx context.Context, tolerant bool) (made Made, agai
 		return Made{Far: far}, false, nil
 	}
 	if far != nil {
-		abandon(far)
+		Abandon(far)
 	} else {
 		abandonPart(part)
 	}

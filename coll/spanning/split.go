@@ -71,7 +71,7 @@ func (t *Team) Split(ctx context.Context, kind uint64, members []int, tolerant b
 	}
 	switch {
 	case err != nil && far != nil:
-		abandon(far)
+		Abandon(far)
 		return Made{}, err
 	case err != nil:
 		abandonPart(part)
@@ -82,7 +82,7 @@ func (t *Team) Split(ctx context.Context, kind uint64, members []int, tolerant b
 	return Made{Near: part}, nil
 }
 
-// abandonPart is abandon for a team of this node; nil: there is none.
+// abandonPart is Abandon for a team of this node; nil: there is none.
 func abandonPart(part *coll.Team) {
 	if part != nil {
 		part.Leave()

@@ -56,6 +56,15 @@ func New(p *Process, part *coll.Team, pes []layout.PE) (*Team, error) {
 	return p.newTeam(part, pes, [2]uint64{p.First + p.worlds, 0}, layout.UpperOrigin{})
 }
 
+// Found returns a team that its members make by other means than a step of another team: see coll.Founding. part is that of the members on this
+// node. No member uses it before all of them have called Found. The name is no other team's, and the same at all members.
+func (t *Team) Found(part *coll.Team, pes []layout.PE, name [2]uint64) (*Team, error) {
+	return t.p.newTeam(part, pes, name, layout.UpperOrigin{})
+}
+
+// Name returns the name of the team, which is the same at all members, and no other team's.
+func (t *Team) Name() [2]uint64 { return t.name }
+
 // makeTeam returns a team that the next step of a line makes, and describes it to the agent.
 func makeTeam(t *Team, line int, part *coll.Team, pes []layout.PE) (*Team, error) {
 	o := layout.UpperOrigin{Parent: t.name, Line: uint64(line), Step: t.seq[line] - t.start + 1}
@@ -313,8 +322,8 @@ func (t *Team) Dissolve(ctx context.Context, w coll.Words) error {
 // entered, and one of a step that nobody enters. They must not look like results of the next team with these words.
 const lateResults = 3
 
-// abandon releases a team that this member does not want, although others may have it: they find that it has given the team up.
-func abandon(t *Team) {
+// Abandon releases a team that this member does not want, although others may have it: they find that it has given the team up.
+func Abandon(t *Team) {
 	t.broken.Store(true)
 	t.mark(layout.UpperSteps, board.GaveUp)
 	t.mark(layout.UpperVotes, board.GaveUp)

@@ -47,29 +47,31 @@ type Config struct {
 
 // Agent serves the PEs of a node. Only the goroutine that calls Run may use it.
 type Agent struct {
-	cfg      Config
-	memory   *memory
-	sender   *stream.Sender
-	receiver *stream.Receiver
-	sources  []source          // by local index: the PEs whose blocks are sent
-	held     []holding         // blocks that the agent looks at in each pass, in the order in which they became ready
-	settling []holding         // blocks that have brought nothing new
-	boxes    [][2]outbox       // by node and lane
-	retries  []retry           // by node
-	waits    waits             // for other agents
-	owes     time.Time         // since when other agents have not been told what is executed; zero: that is not known
-	progress bool              // what was received last has brought a count or an answer
-	broken   int               // how many retries wait for their time
-	armed    bool              // the bell is armed: the next Poll sleeps
-	passes   uint              // since Orders was called
-	events   []transport.Event // of the pass
-	parts    [][]byte          // of a post
-	frame    stream.Frame      // that is being posted
-	teams    *teams.Teams
-	own      ownStream
-	inboxes  inboxes
-	express  *expressDesk      // nil: there are no express sockets
-	flusher  transport.Flusher // nil: the transport sends in Poll alone
+	cfg        Config
+	memory     *memory
+	sender     *stream.Sender
+	receiver   *stream.Receiver
+	sources    []source          // by local index: the PEs whose blocks are sent
+	held       []holding         // blocks that the agent looks at in each pass, in the order in which they became ready
+	settling   []holding         // blocks that have brought nothing new
+	reading    []holding         // room for a reading of held
+	lookedBack time.Time         // when the agent looked back at the blocks that it has left
+	boxes      [][2]outbox       // by node and lane
+	retries    []retry           // by node
+	waits      waits             // for other agents
+	owes       time.Time         // since when other agents have not been told what is executed; zero: that is not known
+	progress   bool              // what was received last has brought a count or an answer
+	broken     int               // how many retries wait for their time
+	armed      bool              // the bell is armed: the next Poll sleeps
+	passes     uint              // since Orders was called
+	events     []transport.Event // of the pass
+	parts      [][]byte          // of a post
+	frame      stream.Frame      // that is being posted
+	teams      *teams.Teams
+	own        ownStream
+	inboxes    inboxes
+	express    *expressDesk      // nil: there are no express sockets
+	flusher    transport.Flusher // nil: the transport sends in Poll alone
 }
 
 // retry says when a lane that is broken is opened again.
@@ -175,6 +177,7 @@ func (a *Agent) pass() (err error) {
 		err = a.checkWaits(now)
 		fresh = a.tellLate(now) || fresh // the next pass posts it
 		fresh = a.inboxes.remind(now) || fresh
+		fresh = lookBack(a, now) || fresh
 	}
 	if err != nil {
 		return err
@@ -315,11 +318,13 @@ func (a *Agent) DropIncarnation(node int, local layout.Local, incarnation uint32
 				a.express.dropPE(node, local, incarnation)
 			}
 		}
-	case int(local) < len(a.sources) && a.sources[local].incarnation <= incarnation:
+	case int(local) < len(a.sources) && local != a.own.local && a.sources[local].incarnation <= incarnation:
 		a.memory.dead[local] = true
 		a.inboxes.discard(local)
 		a.part(local)
-		a.teams.Dies(local, atomic.SwapUint64(&a.sources[local].wire.Teams, 0))
+		if !a.memory.isGuest(local) {
+			a.teams.Dies(local, atomic.SwapUint64(&a.sources[local].wire.Teams, 0))
+		}
 	}
 }
 

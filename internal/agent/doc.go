@@ -13,6 +13,7 @@
 //	inbox.go     the messages of other nodes
 //	parting.go   the last messages of a PE that has died
 //	express.go   sockets of single PEs to other nodes
+//	guest.go     PEs of spawned jobs
 //	successor.go a PE that takes the place of a dead one
 //
 // The protocol between agents is package stream, which is pure, and that of express sockets package express. The words between a PE and its agent are in

@@ -74,7 +74,7 @@ type sink Agent
 // Done stores a count. The PE is woken when all that has come is handled.
 func (s *sink) Done(local layout.Local, class, node int, count uint64) {
 	s.progress = true
-	if int(local) == len(s.sources) {
+	if local == s.own.local {
 		s.own.done(node, count)
 		return
 	}

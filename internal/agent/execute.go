@@ -15,6 +15,8 @@ import (
 // a near PE, so atomic operations of both on one word agree.
 type memory struct {
 	segments *symheap.Map
+	near     int            // PEs of the first job, which segments has
+	guests   []*symheap.Map // by index behind these: that of each guest (guest.go); nil: it is dead
 	limits   record.Limits
 	dead     []bool   // by local index
 	touched  []uint64 // bit i: PE i has got data since its bell was rung
@@ -27,7 +29,7 @@ func newMemory(segments *symheap.Map) *memory {
 	at := uint64(uintptr(unsafe.Pointer(segments.Wire(0))) - uintptr(segments.Segment(0)))
 	from, to := layout.UpperRange(at)
 	return &memory{
-		segments: segments,
+		segments: segments, near: n,
 		limits: record.Limits{
 			Near: n, SegmentSize: segments.Size(), Words: record.Range{From: from, To: to},
 			Rooms: record.Range{From: at + uint64(unsafe.Offsetof(w.Rooms)), To: at + uint64(unsafe.Offsetof(w.Pieces)+unsafe.Sizeof(w.Pieces))},
@@ -37,9 +39,17 @@ func newMemory(segments *symheap.Map) *memory {
 	}
 }
 
+// segment returns the segment of a PE.
+func (m *memory) segment(pe layout.Local) unsafe.Pointer {
+	if int(pe) < m.near {
+		return m.segments.Segment(pe)
+	}
+	return m.guests[int(pe)-m.near].Segment(0)
+}
+
 // at returns the address of an offset in the segment of a PE.
 func (m *memory) at(pe layout.Local, off uint64) unsafe.Pointer {
-	return unsafe.Add(m.segments.Segment(pe), int(off))
+	return unsafe.Add(m.segment(pe), int(off))
 }
 
 // bytes returns n bytes of the segment of a PE, which are within it.
@@ -61,7 +71,7 @@ func (m *memory) ring() {
 }
 
 // ringOne wakes a PE if it sleeps.
-func (m *memory) ringOne(pe layout.Local) { rma.RingBell(&m.segments.Control(pe).Bell) }
+func (m *memory) ringOne(pe layout.Local) { rma.RingBell(&(*layout.Control)(m.segment(pe)).Bell) }
 
 // # Order
 //
@@ -131,7 +141,7 @@ func (m *memory) putWords(body []byte, most int) (n int) {
 			if int(local) >= m.limits.Near || m.dead[local] {
 				break
 			}
-			segment, pe = m.segments.Segment(layout.Local(local)), local
+			segment, pe = m.segment(layout.Local(local)), local
 			m.touch(layout.Local(local))
 		}
 		rma.StoreRelease((*uint64)(unsafe.Add(segment, int(off))), word) // see Order

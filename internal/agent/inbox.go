@@ -106,7 +106,7 @@ func (b *inboxes) assemble(source stream.Source, r *record.Record) (letter lane.
 		return letter, false, fmt.Errorf("%v for local PE %d is not what follows the record before", r.Op, r.Local)
 	}
 	if !isPart {
-		from, ok := b.agent.peOf(source.Node, source.Local)
+		from, ok := b.nameOf(source.Node, source.Local, layout.Local(r.Local))
 		if !ok {
 			return letter, false, fmt.Errorf("message of local PE %d of node %d, which is not in the agent's page", source.Local, source.Node)
 		}
@@ -137,15 +137,28 @@ func (b *inboxes) assemble(source stream.Source, r *record.Record) (letter lane.
 	return p.letter, true, nil
 }
 
-// peOf returns the PE of the job that a node has at a local index, as the agent's page says.
+// nameOf returns the name that a receiver of this node finds a sender by in its inbox.
+func (b *inboxes) nameOf(node int, local, to layout.Local) (layout.PE, bool) {
+	a := b.agent
+	near := layout.Local(a.cfg.Page.Parts[node%layout.WireNodes].Count)
+	if !a.memory.isGuest(to) && local < near {
+		return a.peOf(node, local)
+	}
+	if local < 0 || local >= layout.MaxLocal || local >= near && local < layout.FirstGuest(int(near)) {
+		return 0, false
+	}
+	return layout.GuestName(node, local), true
+}
+
+// peOf returns the PE of the first job that a node has at a local index, as the agent's page says.
 func (a *Agent) peOf(node int, local layout.Local) (layout.PE, bool) {
 	part := a.cfg.Page.Parts[node%layout.WireNodes]
 	at := int(part.First) + int(local)
-	if local < 0 || uint32(local) >= part.Count || at >= layout.InboxPEs {
+	if local < 0 || uint32(local) >= part.Count || at >= layout.InboxGuest {
 		return 0, false
 	}
 	if list := a.cfg.Page.List(); list != nil {
-		if at >= len(list) || list[at] >= layout.InboxPEs {
+		if at >= len(list) || list[at] >= layout.InboxGuest {
 			return 0, false
 		}
 		return layout.PE(list[at]), true

@@ -51,6 +51,7 @@ type orders struct {
 	transport *tcp.Transport
 	packet    []byte
 	parting   []partingAnswer
+	refused   map[uint64]error // by the number of an AgentGuest: why guests of that number are not served, until the last one is there
 }
 
 // partingAnswer is the answer to the order to drop a PE of this node, whose last messages are being sent.
@@ -110,7 +111,7 @@ func (o *orders) carryOut(a *Agent, packet []byte, fd int) error {
 		return a.SetLine(layout.Local(m.PE), fd)
 	}
 	if fd >= 0 {
-		xunix.CloseSocket(fd)
+		defer xunix.CloseFDs([]int{fd})
 	}
 	switch kind := wire.AgentMessageOf(packet); kind {
 	case wire.AgentMessagePeers:
@@ -119,6 +120,12 @@ func (o *orders) carryOut(a *Agent, packet []byte, fd int) error {
 			return err
 		}
 		return o.setPeers(a, m.Addrs)
+	case wire.AgentMessageGuest:
+		var m wire.AgentGuest
+		if err := m.Parse(packet); err != nil {
+			return err
+		}
+		return o.addGuest(a, &m, fd)
 	case wire.AgentMessageDrop:
 		var m wire.AgentDrop
 		if err := m.Parse(packet); err != nil {
@@ -127,6 +134,10 @@ func (o *orders) carryOut(a *Agent, packet []byte, fd int) error {
 		switch {
 		case m.PE < 0:
 			a.DropNode(m.Node)
+		case m.Ended:
+			if m.Node == a.cfg.Node {
+				endGuest(a, layout.Local(m.PE))
+			}
 		case m.Incarnation == 0:
 			a.DropPE(m.Node, layout.Local(m.PE))
 		default:
@@ -139,15 +150,37 @@ func (o *orders) carryOut(a *Agent, packet []byte, fd int) error {
 			o.parting = append(o.parting, partingAnswer{pe, m.Number})
 			return nil
 		}
-		return o.answerDrop(m.Number)
+		return o.answer(m.Number, nil)
 	default:
-		return fmt.Errorf("order %d of the daemon, want %d or %d", kind, wire.AgentMessagePeers, wire.AgentMessageDrop)
+		return fmt.Errorf("order %d of the daemon, want %d, %d, %d or %d", kind, wire.AgentMessagePeers, wire.AgentMessageDrop, wire.AgentMessageLine, wire.AgentMessageGuest)
 	}
 }
 
-// answerDrop tells the daemon that an order to drop a PE or a node is carried out.
-func (o *orders) answerDrop(number uint64) error {
+// addGuest adds a guest, and answers when it is the last one of its job. The agent goes on after an error: only that job cannot begin.
+func (o *orders) addGuest(a *Agent, m *wire.AgentGuest, fd int) error {
+	err := o.refused[m.Number]
+	if err == nil { // otherwise the daemon drops all of them
+		err = a.AddGuest(m, fd)
+	}
+	if m.Last {
+		delete(o.refused, m.Number)
+		return o.answer(m.Number, err)
+	}
+	if err != nil {
+		if o.refused == nil {
+			o.refused = map[uint64]error{}
+		}
+		o.refused[m.Number] = err
+	}
+	return nil
+}
+
+// answer tells the daemon that an order is carried out, or why it is not.
+func (o *orders) answer(number uint64, err error) error {
 	answer := wire.AgentDropped{Number: number}
+	if err != nil {
+		answer.Err = err.Error()
+	}
 	return ofLine(xunix.SendAtOnce(o.line, answer.Append(nil))) // the daemon reads at once, unless it is about to end
 }
 
@@ -158,7 +191,7 @@ func (o *orders) answerParted(a *Agent) error {
 			i++
 			continue
 		}
-		if err := o.answerDrop(o.parting[i].number); err != nil {
+		if err := o.answer(o.parting[i].number, nil); err != nil {
 			return err
 		}
 		o.parting = slices.Delete(o.parting, i, i+1)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/goshmem/goshmem/internal/agent/stream"
+	"github.com/goshmem/goshmem/symheap/layout"
 	"github.com/goshmem/goshmem/transport"
 )
 
@@ -105,7 +106,7 @@ func (a *Agent) gather(box *outbox, node int, from framer) (p posted, more bool)
 		}
 		p.frames++
 		p.bytes += f.Size()
-		if f.Kind == stream.KindRecords && int(f.Local) < len(a.sources) {
+		if f.Kind == stream.KindRecords && layout.Local(f.Local) != a.own.local {
 			t := &a.cfg.Page.Traffic[f.Local]
 			t.Batches++
 			t.Sent += uint64(f.Size())

@@ -22,10 +22,8 @@ func (a *Agent) part(pe layout.Local) {
 	if s.dead {
 		return
 	}
-	a.takeReady()
-	a.readHeld()
-	a.holdAgain() // a PE that lives may add to them before the next reading
-	if s.dead {   // its words were not what a PE writes
+	takeLast(a, pe)
+	if s.dead { // its words were not what a PE writes
 		return
 	}
 	s.dead, s.parting = true, time.Now().Add(partingMost)
@@ -34,6 +32,14 @@ func (a *Agent) part(pe layout.Local) {
 		a.express.dropLine(pe)
 	}
 	a.endParting(pe)
+}
+
+// takeLast takes a last look at the blocks of a PE that writes nothing more.
+func takeLast(a *Agent, pe layout.Local) {
+	a.held = findLost(a, a.held, pe)
+	a.takeReady()
+	a.readHeld()
+	a.holdAgain() // a PE that lives may add to them before the next reading
 }
 
 // isParting reports whether last messages of a PE are still being sent. It ends that if it is time.

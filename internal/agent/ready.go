@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"math/bits"
 	"sync/atomic"
 	"time"
@@ -13,8 +14,9 @@ import (
 // source is a PE of this node, whose records the agent sends.
 type source struct {
 	wire *layout.Wire
-	head uint64 // entries of Ready that are taken
-	dead bool   // nothing is taken of it any more; nothing of it is sent, but for messages until parting ends
+	head uint64      // entries of Ready that are taken
+	left *leftBlocks // nil: the agent has left none
+	dead bool        // nothing is taken of it any more; nothing of it is sent, but for messages until parting ends
 
 	parting time.Time // until when its last messages are sent; zero: they are not
 
@@ -63,7 +65,12 @@ func (a *Agent) takeReady() (some bool) {
 
 // takeTeams takes the news of the teams that a PE is in.
 func (a *Agent) takeTeams(pe layout.Local) {
-	for all := atomic.SwapUint64(&a.sources[pe].wire.Teams, 0); all != 0; all &= all - 1 {
+	all := atomic.SwapUint64(&a.sources[pe].wire.Teams, 0)
+	if a.memory.isGuest(pe) {
+		a.accuse(pe, "news of teams %#x, want none of a PE of a spawned job", all)
+		return
+	}
+	for ; all != 0; all &= all - 1 {
 		if err := a.teams.Announced(pe, bits.TrailingZeros64(all)); err != nil {
 			a.accuse(pe, "%w", err)
 		}
@@ -73,39 +80,61 @@ func (a *Agent) takeTeams(pe layout.Local) {
 // readHeld gives the streams what is new in the blocks that the agent holds. Blocks without anything new go to settling. The
 // order is that in which blocks became ready, so a stream's earlier block comes before its later one.
 func (a *Agent) readHeld() (some bool) {
-	kept := a.held[:0]
-	for _, h := range a.held {
+	held := a.held
+	a.held = a.reading[:0]
+	for i := range held {
+		h := &held[i]
 		s := &a.sources[h.pe]
 		if s.dead {
 			continue
 		}
-		b := &s.wire.Blocks[h.block]
-		fill := atomic.LoadUint32(&b.Fill)
-		if fill == h.taken {
-			a.settling = append(a.settling, h)
+		if atomic.LoadUint32(&s.wire.Blocks[h.block].Fill) == h.taken {
+			a.settling = append(a.settling, *h)
 			continue
 		}
 		some = true
-		if fill < h.taken || fill > layout.WireBody {
-			a.accuse(h.pe, "block %d has a fill of %d, want %d to %d", h.block, fill, h.taken, layout.WireBody)
-			continue
+		err := readBlock(a, h)
+		if err != nil {
+			if err = readLost(a, h.pe); err == nil { // they come before what lies in this block
+				err = readBlock(a, h)
+			}
 		}
-		if int(b.Node) == a.cfg.Node {
-			a.accuse(h.pe, "block %d is for this node, want another one", h.block)
-			continue
-		}
-		h.taken = fill
-		err := a.sender.Add(&stream.Block{
-			Local: h.pe, Number: int(h.block), Node: int(b.Node), Class: int(b.Class), First: b.First, Body: b.Body[:fill],
-		})
 		if err != nil {
 			a.accuse(h.pe, "%w", err)
 			continue
 		}
-		kept = append(kept, h)
+		a.held = append(a.held, *h)
 	}
-	a.held = kept
+	a.reading = held[:0]
 	return some
+}
+
+// readBlock gives the streams what is new in a block that the agent holds.
+func readBlock(a *Agent, h *holding) error {
+	b := &a.sources[h.pe].wire.Blocks[h.block]
+	switch fill := atomic.LoadUint32(&b.Fill); {
+	case fill < h.taken || fill > layout.WireBody:
+		return fmt.Errorf("block %d has a fill of %d, want %d to %d", h.block, fill, h.taken, layout.WireBody)
+	case int(b.Node) == a.cfg.Node:
+		return fmt.Errorf("block %d is for this node, want another one", h.block)
+	default:
+		h.taken = fill
+		return a.sender.Add(&stream.Block{
+			Local: h.pe, Number: int(h.block), Node: int(b.Node), Class: int(b.Class), First: b.First, Body: b.Body[:fill],
+		})
+	}
+}
+
+// readLost reads the blocks of a PE that were left with records in them, and holds them again.
+func readLost(a *Agent, pe layout.Local) error {
+	before := len(a.held)
+	a.held = findLost(a, a.held, pe)
+	for i := before; i < len(a.held); i++ {
+		if err := readBlock(a, &a.held[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readAgain takes and reads, once more in a pass, what PEs have added. Blocks that had brought nothing new are held again: one of
@@ -145,6 +174,7 @@ func (a *Agent) settle(arm bool) {
 	for _, h := range a.settling {
 		b := &a.sources[h.pe].wire.Blocks[h.block]
 		if atomic.LoadUint32(&b.Fill) == h.taken {
+			noteLeft(a, &h, b)
 			atomic.CompareAndSwapUint32(&b.State, layout.BlockLeaving, layout.BlockIdle) // otherwise it is in Ready
 			continue
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/goshmem/goshmem/internal/lab/agreebench"
 	"github.com/goshmem/goshmem/internal/lab/detectbench"
 	"github.com/goshmem/goshmem/internal/lab/ftcobench"
+	"github.com/goshmem/goshmem/internal/lab/ulfmbench"
 	"github.com/goshmem/goshmem/internal/launch"
 	"github.com/goshmem/goshmem/perftest"
 )
@@ -26,11 +27,14 @@ var builtins = map[string]func(args []string, stdout, stderr io.Writer) int{
 	detectPE:   detectbench.Main,
 	agreePE:    agreebench.Main,
 	ftcoPE:     ftcobench.Main,
+	ulfmPE:     ulfmbench.Main,
 }
 
 // builtinNames are the names of those that are for users.
 func builtinNames() []string {
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(builtins)), func(name string) bool { return name == detectPE || name == agreePE || name == ftcoPE })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(builtins)), func(name string) bool {
+		return name == detectPE || name == agreePE || name == ftcoPE || name == ulfmPE
+	})
 }
 
 // newPE returns the hidden command that runs a built-in program as a PE.

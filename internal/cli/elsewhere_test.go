@@ -268,15 +268,15 @@ func TestReportURIElsewhere(t *testing.T) {
 	}
 }
 
-// Profiles are on the host of their PEs, which makes the directory. Oshrun says where that is.
+// Profiles are on the host of their PEs, which makes the directory. Oshrun says where that is. The PEs write them in
+// Finalize: those that are asked at the end of a job have a deadline, which they may miss on a busy machine.
 func TestPprofElsewhere(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "new", "profiles")
 	host := []string{"--launch", "exec:env -C /", "--interface", "127.0.0.0/8", "--host", "a.invalid:2"}
-	start(t, append(host, "-n", "2", "--pprof", dir, "t-pe", "exit", "3")...).expect(3,
-		"--pprof: no profile of PE 1: it exited with status 3", "--pprof: profiles of PE 0 are in "+dir+" on a.invalid")
-	if names, _ := profiles(t, dir); !slices.Equal(names, pprofNames(0)) {
-		t.Errorf("files %q, want those of PE 0", names)
+	start(t, append(host, "-n", "2", "--pprof", dir, "t-pe", "ok")...).expect(0, "--pprof: profiles of PEs 0-1 are in "+dir+" on a.invalid")
+	if names, _ := profiles(t, dir); !slices.Equal(names, pprofNames(0, 1)) {
+		t.Errorf("files %q, want those of both PEs", names)
 	}
 	j := onHosts(t, "--pprof", "/proc/none", "t-pe", "ok")
 	j.begin()

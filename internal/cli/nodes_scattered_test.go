@@ -168,7 +168,7 @@ func TestShmemSpawned(t *testing.T) {
 		"two nodes": {
 			[]string{"--host", "a:2,b:2", "--map-by", "node", "-n", "2", parent, "2"},
 			1,
-			[]string{"world 0: shmem.Init: ", "the job has 2 nodes, and this node has no agent: spawned jobs have none yet: "},
+			[]string{"world 0: shmem.Init: ", "the job was spawned, and has PEs on 2 nodes: such a job has no symmetric memory and no teams"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -68,6 +68,8 @@ type nodeAgent struct {
 	runs  bool       // the agent has said that it serves, and has not ended
 	lent  bool       // a PE has its descriptors
 	lack  error      // why there is no agent; nil: there is one, or the job has one node
+	// guests are the PEs of spawned jobs that it serves, by index.
+	guests map[int]ID
 	// unused is how an agent has ended that no PE has used; nil: it has not. A PE has missed it if missed is set.
 	unused  error
 	missed  bool
@@ -77,6 +79,7 @@ type nodeAgent struct {
 	deaths    []wire.AgentDrop         // of which the agent is still to be told
 	asked     uint64                   // the number of the last question
 	questions map[uint64]chan struct{} // by number: those without an answer
+	refused   map[uint64]string        // by number: why the agent has not done what an answered question is about
 
 	hungAfter time.Duration // how long the agent may take to answer
 	hung      sync.Once     // it is killed because it has taken longer
@@ -332,13 +335,14 @@ func (a *nodeAgent) hear(j *localJob) {
 			continue
 		}
 		var fault wire.AgentFault
-		if err := fault.Parse(packet); err != nil || fault.PE < 0 || fault.PE >= len(j.near) {
+		err = fault.Parse(packet)
+		id, known := a.nameOf(j, fault.PE)
+		if err != nil || !known {
 			a.logger.Error().Err(err).Int("pe", fault.PE).Msg("word of the agent")
 			continue
 		}
-		pe := j.near[fault.PE]
-		a.reporter.notice("PE %d is killed: what it shares with the agent of its node is spoiled: %s", pe, fault.Text)
-		a.table.update(ID{PE: pe}, func(p *localPE) { p.signal(syscall.SIGKILL) })
+		a.reporter.notice("PE %v is killed: what it shares with the agent of its node is spoiled: %s", id, fault.Text)
+		a.table.update(id, func(p *localPE) { p.signal(syscall.SIGKILL) })
 	}
 }
 

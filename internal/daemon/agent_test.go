@@ -49,7 +49,19 @@ func playAgent(mode string) error {
 		}
 		xunix.CloseFDs(fds)
 		var m wire.AgentDrop
-		if m.Parse(packet) != nil || m.Number == 0 {
+		answer := wire.AgentDropped{}
+		var guest wire.AgentGuest
+		if guest.Parse(packet) == nil && guest.Last {
+			m.Number, m.Node = guest.Number, -1
+			if mode == "full" {
+				answer.Err = "no memory is left"
+			}
+		} else if m.Parse(packet) != nil || m.Number == 0 {
+			if gate, noted := strings.CutPrefix(mode, "ended "); noted && m.Ended {
+				if err := os.WriteFile(fmt.Sprintf("%s%d.asked", gate, m.PE), nil, 0o600); err != nil {
+					return err
+				}
+			}
 			continue
 		}
 		if mode == "quits" {
@@ -61,7 +73,7 @@ func playAgent(mode string) error {
 				return err
 			}
 		}
-		answer := wire.AgentDropped{Number: m.Number}
+		answer.Number = m.Number
 		if err := xunix.SendFDs(line, answer.Append(nil), nil); err != nil {
 			return err
 		}

@@ -51,12 +51,12 @@ func (a *nodeAgent) killHung() {
 	})
 }
 
-// noteDeath tells the agent that a PE of the first job is dead. It does not wait, so a caller may hold the lock of the
+// noteDeath tells the agent that a PE that it serves is dead. It does not wait, so a caller may hold the lock of the
 // table: if the agent's socket is full, tellDeaths tells it. The page is written once answered is closed, see await. It is nil
 // if there is nothing to wait for: no PE of this node has the agent's descriptors, so the dead one has used none.
 func (a *nodeAgent) noteDeath(j *localJob, pe int) (answered <-chan struct{}) {
 	runs, lent := a.isServing()
-	if !runs || j.number != 0 {
+	if !runs || j.number != 0 && !j.isGuestOf(a) {
 		return nil
 	}
 	drop := a.dropOf(j, pe)
@@ -86,6 +86,9 @@ func (a *nodeAgent) ask() (number uint64, answered <-chan struct{}) {
 // dropOf returns the message that a PE is dead.
 func (a *nodeAgent) dropOf(j *localJob, pe int) wire.AgentDrop {
 	node := j.nodeOf(pe)
+	if j.number != 0 {
+		return wire.AgentDrop{Node: node, PE: int(j.guestIndex(pe)), Incarnation: incarnation}
+	}
 	part := a.parts[node]
 	if a.list == nil {
 		return wire.AgentDrop{Node: node, PE: pe - int(part.First), Incarnation: incarnation}
@@ -117,13 +120,16 @@ func (a *nodeAgent) tellDeaths() {
 // of the dead PEs is under way to this node, nor the other way.
 func (a *nodeAgent) dropFar(j *localJob, f *FarFailure) {
 	runs, lent := a.isServing()
-	if !runs || j.number != 0 {
+	if !runs {
 		return
 	}
 	var drops []wire.AgentDrop
 	for _, pe := range f.PEs {
 		if pe < 0 || pe >= j.npes() || j.isNear(pe) {
 			continue // an error of the caller, who is told
+		}
+		if j.number != 0 && !j.isServedOn(j.nodeOf(pe)) {
+			continue
 		}
 		drops = append(drops, a.dropOf(j, pe))
 		if f.NodeLost && len(drops) == 1 {
@@ -237,7 +243,7 @@ func (a *nodeAgent) takeBroken(packet []byte) {
 	}
 }
 
-// takeDropped takes the answer to an AgentDrop.
+// takeDropped takes the answer to an AgentDrop, or to the last AgentGuest of a job.
 func (a *nodeAgent) takeDropped(packet []byte) {
 	var m wire.AgentDropped
 	if err := m.Parse(packet); err != nil {
@@ -248,6 +254,12 @@ func (a *nodeAgent) takeDropped(packet []byte) {
 	defer a.queue.Unlock()
 	if c := a.questions[m.Number]; c != nil {
 		delete(a.questions, m.Number)
+		if m.Err != "" {
+			if a.refused == nil {
+				a.refused = map[uint64]string{}
+			}
+			a.refused[m.Number] = m.Err
+		}
 		close(c)
 	}
 }

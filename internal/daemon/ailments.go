@@ -15,11 +15,12 @@ type ailment struct {
 }
 
 // ailments tells the user of PEs that do not run as they should, and of those that do so again. The lock of the table
-// guards what it has of each PE, and suspended.
+// guards what it has of each PE, suspended and resumed.
 type ailments struct {
 	table     *table
 	events    *announcer
 	suspended bool // the user has the job stopped: it is asked to, and not yet told to go on
+	resumed   int  // how often a suspension has ended
 }
 
 // states are what the user is told of processes that do not run as they should, or
@@ -73,17 +74,25 @@ func (a *ailments) letGo(p *localPE) {
 // reportSeen reports what the watch has seen of a PE, unless the PE goes on again: a look at a
 // stopped job may be told when the job goes on. Whether the process is stopped is looked up without the lock. What the
 // watch has seen meanwhile is reported by whoever has noted it.
+//
+// This process may be stopped between its look and its report, together with the job. If a suspension has ended since the look, the PE was told to go on
+// after it, and gets another look.
 func (a *ailments) reportSeen(p *localPE, seen ailment) {
-	if seen.kind == kernel.Stopped {
-		if is := look(seen.pid); !is.stopped && !is.traced {
-			return
+	for over := false; !over; {
+		a.table.mu.Lock()
+		resumed := a.resumed
+		a.table.mu.Unlock()
+		if seen.kind == kernel.Stopped {
+			if is := look(seen.pid); !is.stopped && !is.traced {
+				return
+			}
 		}
+		a.table.mu.Lock()
+		if over = a.resumed == resumed; over && p.ailment.kind == seen.kind && p.ailment.pid == seen.pid {
+			a.reportIll(p, seen.pid, states[seen.kind])
+		}
+		a.table.mu.Unlock()
 	}
-	a.table.mu.Lock()
-	if p.ailment.kind == seen.kind && p.ailment.pid == seen.pid {
-		a.reportIll(p, seen.pid, states[seen.kind])
-	}
-	a.table.mu.Unlock()
 	a.events.deliver()
 }
 
@@ -106,6 +115,7 @@ func (a *ailments) resume() {
 		return
 	}
 	a.suspended = false
+	a.resumed++
 	for _, p := range a.table.started() {
 		p.pulse.SkipTo(int64(xunix.Monotonic()))
 	}

@@ -31,6 +31,7 @@ type attachService struct {
 	listener   *net.UnixListener // nil: not open yet
 	agent      *nodeAgent
 	visitors   visitors
+	passages   *passages
 }
 
 // listen opens the attach socket under an abstract name, which vanishes with
@@ -154,6 +155,12 @@ func (a *attachService) answerRequests(conn *net.UnixConn, peer xunix.Peer) erro
 			reply := wire.AttachReply{Err: err.Error()}
 			return errors.Join(err, xunix.SendFDs(conn, reply.Append(nil), nil))
 		}
+		if req.Kind == wire.AskPeers {
+			if err := a.sendPeers(conn, p, req); err != nil {
+				return err
+			}
+			continue
+		}
 		last, err := a.sendSegments(line, p, req)
 		if err != nil {
 			return err
@@ -172,11 +179,16 @@ func (a *attachService) checkRequest(peer xunix.Peer, req wire.AttachRequest) (*
 	if j == nil {
 		return nil, fmt.Errorf("job %q, want one that this socket is for", req.Nspace) // whose name is none of a stranger's business
 	}
-	if err := j.checkPE(req.PE, req.First); err != nil {
-		return nil, err
+	first := req.First
+	switch req.Kind {
+	case wire.AskSegments, wire.AskOrders:
+	case wire.AskPeers:
+		first = 0 // of another job: see sendPeers
+	default:
+		return nil, fmt.Errorf("request of kind %d, want %d, %d or %d", req.Kind, wire.AskSegments, wire.AskOrders, wire.AskPeers)
 	}
-	if req.Kind != wire.AskSegments && req.Kind != wire.AskOrders {
-		return nil, fmt.Errorf("request of kind %d, want %d or %d", req.Kind, wire.AskSegments, wire.AskOrders)
+	if err := j.checkPE(req.PE, first); err != nil {
+		return nil, err
 	}
 	p := a.table.awaitStart(j, int(req.PE))
 	if p == nil || !p.descends(peer.PID) {
@@ -213,10 +225,11 @@ func (a *attachService) sendSegments(line *orderLine, p *localPE, req wire.Attac
 	count, page := len(fds), req.Kind == wire.AskSegments && req.First == 0
 	var agent []int
 	var lack string
+	homes := false
 	if page {
 		fds = append(fds, int(files.page.Fd()))
 		if agent, lack = a.lendAgent(p.job); len(agent) > 0 {
-			line, err := a.agent.giveLine(int(p.job.local(p.id.PE)))
+			line, err := a.agent.giveLine(p.agentIndex())
 			if err != nil {
 				return false, err
 			}
@@ -224,6 +237,14 @@ func (a *attachService) sendSegments(line *orderLine, p *localPE, req wire.Attac
 			agent = append(agent, int(line.Fd()))
 		}
 		fds = append(fds, agent...)
+		if homes = len(agent) > 0 && p.job.number != 0; homes {
+			f, err := p.job.createHomes()
+			if err != nil {
+				return false, err
+			}
+			defer func() { _ = f.Close() }() // the PE has it
+			fds = append(fds, int(f.Fd()))
+		}
 		if lack != "" && p.job.hasGaps() {
 			err := p.job.gapsError(lack)
 			reply := wire.AttachReply{Err: err.Error()}
@@ -235,7 +256,7 @@ func (a *attachService) sendSegments(line *orderLine, p *localPE, req wire.Attac
 		Nodes: uint32(p.job.nodes()), FirstPE: uint32(p.job.near[0]), Near: uint32(len(p.job.near)),
 		First: req.First, Count: uint32(count), Page: page, Agent: len(agent) > 0, NoAgent: lack, Incarnation: incarnation,
 		Processors: uint32(a.cfg.processors(p.job)), SegmentSize: uint64(info.Size()), Recover: !a.cfg.EndsFirst,
-		Scattered: p.job.hasGaps(),
+		Scattered: p.job.hasGaps(), Homes: homes,
 	}
 	send := func() error { return xunix.SendFDs(line.conn, reply.Append(nil), fds) }
 	if last = end == len(heaps); last {
@@ -246,13 +267,19 @@ func (a *attachService) sendSegments(line *orderLine, p *localPE, req wire.Attac
 
 // lendAgent returns the descriptors of the agent that PEs of a job get, or why they get none. A job of one node needs none.
 func (a *attachService) lendAgent(j *localJob) (fds []int, lack string) {
-	if j.nodes() < 2 {
+	if j.number != 0 && !j.isGuestOf(a.agent) {
+		if j.nodes() < 2 {
+			return nil, ""
+		}
+		return nil, "the agents of the job's nodes do not serve the PEs of this spawned job: " + j.unservedBecause(a.agent)
+	}
+	if j.number == 0 && j.nodes() < 2 {
 		return nil, ""
 	}
-	if j.number != 0 {
-		return nil, "spawned jobs have none yet"
-	}
 	fds, err := a.agent.lend()
+	if err != nil && j.nodes() < 2 {
+		return nil, "" // it does without
+	}
 	if err != nil {
 		a.agent.miss()
 		return nil, err.Error()

@@ -87,13 +87,14 @@ func TestStrangerGetsNoHeap(t *testing.T) {
 		"below 2":         {Nspace: s.table.jobs[0].nspace, PE: 2},
 		"first segment 9": {Nspace: s.table.jobs[0].nspace, PE: 0, First: 9},
 		"of kind 7":       {Nspace: s.table.jobs[0].nspace, PE: 0, Kind: 7},
+		"is not of PE 0":  {Nspace: s.table.jobs[0].nspace, PE: 0, Kind: wire.AskPeers, Job: 1},
 	} {
 		r, fds := ask(t, s, req.Append(nil))
 		if fds != 0 || !strings.Contains(r.Err, want) {
 			t.Errorf("request %+v: %d descriptors, error %q, want one with %q", req, fds, r.Err, want)
 		}
 	}
-	if r, fds := ask(t, s, []byte("garbage that is long enough")); fds != 0 || !strings.Contains(r.Err, "begins with") {
+	if r, fds := ask(t, s, []byte("garbage that is long enough for a request")); fds != 0 || !strings.Contains(r.Err, "begins with") {
 		t.Errorf("garbage: %d descriptors, error %q, want none and an error about the first bytes", fds, r.Err)
 	}
 }

@@ -26,7 +26,7 @@ func (s *Step) Close() error {
 	within(deadline, s.background.retiring.Wait) // what cannot be killed was spoken of
 	errs = append(errs, s.watch.close(), s.private.remove())
 	for _, j := range s.table.allJobs() {
-		errs = append(errs, j.memory.close())
+		errs = append(errs, j.memory.close(), s.attach.passages.drop(j.number))
 	}
 	return errors.Join(errs...)
 }

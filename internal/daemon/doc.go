@@ -20,6 +20,8 @@
 //	starter          starter.go      starts processes, on one thread
 //	nodeAgent        agent.go        the process that carries one-sided operations to other nodes; agentdrop.go: what it hears of deaths
 //	attachService    attach.go       hands out segments; with visitors: who is connected
+//	passages         passages.go     the memory between jobs whose PEs exchange messages; peers.go gives it to PEs
+//	                 guests.go       PEs of spawned jobs that the agent serves
 //	authorizer       authorize.go    who may connect to the PMIx server; with census: who holds which socket
 //	debuggers        debug.go        PEs that wait for a debugger
 //	orders           orders.go       questions to PEs: stacks, profiles

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"syscall"
 	"time"
 
@@ -63,7 +64,9 @@ func (e *ends) concludePE(p *localPE, ran time.Duration, profiled bool) {
 	e.table.mu.Lock()
 	o := p.life.Conclude()
 	rung := e.failures.carryOut(p, p.last, o)
+	unconnected := false
 	if o.Well {
+		unconnected = e.failures.noteUnconnected(p, &p.last)
 		e.events.append(announcement{of: p, exited: true})
 	}
 	e.countEnd(p.job)
@@ -72,7 +75,7 @@ func (e *ends) concludePE(p *localPE, ran time.Duration, profiled bool) {
 		end.Unfinished = p.life.Unfinished()
 		e.events.append(announcement{of: p, withOut: true, event: &Event{
 			Kind: Exited, ID: p.id, PID: p.pid, Usage: usageOf(p.cmd.ProcessState), Ran: ran, End: end, Tier: p.learnt, By: p.wantedBy(end),
-			Memory: Memory{Peak: p.memory.peak.Load(), Floor: p.memory.floor}, Profiled: profiled, Far: far, Agent: agent,
+			Memory: Memory{Peak: p.memory.peak.Load(), Floor: p.memory.floor}, Profiled: profiled, Unconnected: unconnected, Far: far, Agent: agent,
 		}})
 	}
 	e.table.mu.Unlock()
@@ -119,7 +122,8 @@ func (e *ends) retireJob(j *localJob) {
 		for _, p := range pes {
 			p.leash.release()
 		}
-		if err := j.memory.close(); err != nil {
+		j.endGuests(e.agent)
+		if err := errors.Join(j.memory.close(), e.failures.passages.drop(j.number)); err != nil {
 			e.reporter.logger.Error().Err(err).Str("nspace", j.nspace).Msg("close segments")
 		}
 		for _, p := range pes {

@@ -41,6 +41,7 @@ type failures struct {
 	endsFirst bool // as Config.EndsFirst, in a job of one node
 	goesOn    bool // as Config.Recover
 	hold      newsHold
+	passages  *passages
 
 	// Both are under the lock of the table.
 	due    []publication // what waits for the agent
@@ -91,6 +92,7 @@ type publication struct {
 func (f *failures) publish(x *publication) {
 	j := x.of.job
 	j.memory.publish(x.of.id.PE, x.cause, x.at)
+	f.stirJoined(j.number)
 	j.alertDue, j.failures = true, j.failures+1
 }
 

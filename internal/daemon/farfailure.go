@@ -91,6 +91,7 @@ func (f *failures) publishFar(j *localJob, far FarFailure) (rung bool, err error
 		return false, nil
 	}
 	j.memory.publishAll(fresh, far.cause())
+	f.stirJoined(j.number)
 	j.alertDue, j.failures = true, j.failures+len(fresh)
 	news := &farNews{nodeLost: far.NodeLost, exit: exitOf(far.End)}
 	for _, pe := range fresh {
@@ -108,9 +109,10 @@ func (f *failures) publishLoss(j *localJob, far FarFailure) (rung bool, err erro
 	}
 	f.table.mu.Lock()
 	defer f.table.mu.Unlock()
-	if runs, _ := f.agent.isServing(); !runs || f.silent || j.number != 0 || j.isOver() || !j.memory.publishLoss(far.PEs) {
+	if runs, _ := f.agent.isServing(); !runs || f.silent || j.isOver() || !j.memory.publishLoss(far.PEs) {
 		return false, nil
 	}
+	f.stirJoined(j.number)
 	j.alertDue, j.failures = true, j.failures+1
 	return true, nil
 }

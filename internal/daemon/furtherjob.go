@@ -50,6 +50,7 @@ type FurtherJob struct {
 	Key    [16]byte // in the headers of its segments
 	Parent pmix.Proc
 	Homes  []int    // by PE: the index of its node
+	Bases  []int    // by node: the index of the job's first PE there with the node's agent; -1, or no entry: the agent does not serve the job
 	Hosts  []string // names of all nodes as of now; nil: those of the first job's Share
 	Apps   []SpawnApp
 	Preput []Preput
@@ -197,6 +198,7 @@ func (sp *spawner) addJob(d *FurtherJob) error {
 		return err
 	}
 	j := newLocalJob(apps, share)
+	j.bases = d.Bases
 	if err := sp.admitFurther(j, d.Number); err != nil {
 		return err
 	}

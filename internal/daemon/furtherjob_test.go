@@ -3,6 +3,7 @@ package daemon
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -201,6 +202,56 @@ func TestFurtherJobFails(t *testing.T) {
 	s.Refuse(false)
 	if err := s.AddJob(c.layOut(2, &r)); err != errEnding { //nolint:errorlint // AddJob returns it unwrapped
 		t.Errorf("added while the job ends: %v, want %v", err, errEnding)
+	}
+}
+
+// guestJob is a further job of three PEs. Two are on the first node, with indices 2 and 3 of its agent.
+func (c *testCluster) guestJob() FurtherJob {
+	return FurtherJob{
+		Number: 1, Key: [16]byte{1}, Parent: pmix.Proc{Nspace: c.steps[0].table.job(0).nspace}, Homes: []int{0, 1, 0}, Bases: []int{2, 2},
+		Apps: []SpawnApp{{App: App{NPEs: 3, Program: "sleep", Args: []string{"1000"}, Env: []string{"PATH=" + os.Getenv("PATH")}}}},
+	}
+}
+
+// The agent hears that a further job is over, or is dropped, and looks no more at its PEs.
+func TestAgentHearsOfFurtherEnd(t *testing.T) {
+	for _, drop := range []bool{true, false} {
+		gate := filepath.Join(t.TempDir(), "pe")
+		c := startCluster(t, []App{shell(2, "exec sleep 1000")}, []int{0, 1}, byAgent("ended "+gate))
+		c.launch()
+		s := c.steps[0]
+		if err := s.AddJob(c.guestJob()); err != nil {
+			t.Fatal(err)
+		}
+		if drop {
+			if err := s.DropJob(1); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			s.EndJob(1)
+		}
+		awaitAsked(t, gate+"2")
+		awaitAsked(t, gate+"3")
+		c.awaitGone(1)
+	}
+}
+
+// A further job whose PEs the agent cannot serve is refused. The agent and the PEs of the node go on.
+func TestFurtherJobRefusedByAgent(t *testing.T) {
+	c := startCluster(t, []App{shell(2, "exec sleep 1000")}, []int{0, 1}, byAgent("full"))
+	c.launch()
+	s, j := c.steps[0], c.guestJob()
+	if err := s.AddJob(j); err == nil || !strings.Contains(err.Error(), "the agent of the node cannot serve the job: no memory is left") {
+		t.Errorf("added: %v, want the agent's error", err)
+	}
+	c.awaitGone(1)
+	if runs, _ := s.agent.isServing(); !runs {
+		t.Error("the agent has ended")
+	}
+	s.agent.queue.Lock()
+	defer s.agent.queue.Unlock()
+	if len(s.agent.refused) > 0 {
+		t.Errorf("%d errors of the agent are kept", len(s.agent.refused))
 	}
 }
 

@@ -26,6 +26,7 @@ type jobMemory struct {
 	vitals []symheap.Vitals // by index on the node: the words by which it is woken and watched
 	loans  int              // how many answers are being sent that have descriptors of these files
 	closed bool             // the memory is given back when the last loan is
+	begun  bool             // the page has an epoch: see beginEpochs
 }
 
 // loan is the files of a job while they are being sent to a PE.
@@ -129,6 +130,28 @@ func (m *jobMemory) publish(pe int, cause failure.Cause, at time.Duration) {
 	}
 	m.page.Publish(pe, incarnation, cause, at)
 	m.rouseAll()
+}
+
+// stir begins a new epoch of the page, without a death, and wakes all near PEs that sleep: the page of another job has changed, which they read, too.
+func (m *jobMemory) stir() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.page == nil || m.closed {
+		return
+	}
+	m.page.Stir()
+	m.rouseAll()
+}
+
+// beginEpochs begins an epoch of the page, once: deaths in other jobs that a PE finds when it reaches these count from an epoch on that is not 0.
+func (m *jobMemory) beginEpochs() {
+	m.mu.Lock()
+	begun := m.begun
+	m.begun = true
+	m.mu.Unlock()
+	if !begun {
+		m.stir()
+	}
 }
 
 // publishAll is publish for failures of other nodes, all in one epoch. Their times are left out: clocks of two machines

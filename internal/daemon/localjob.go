@@ -18,6 +18,7 @@ type localJob struct {
 	apps   []App
 	share  *Share // what is known of other nodes; nil or zero: all PEs are on this one
 	near   []int  // the PEs of this node, in ascending order
+	bases  []int  // of a spawned job: see FurtherJob.Bases
 	memory jobMemory
 	// everyone returns the names of all PEs on all nodes, in one list for all callers, who only read it.
 	everyone func() []pmix.Proc

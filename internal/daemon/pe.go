@@ -54,12 +54,13 @@ type localPE struct {
 
 	// All that follows changes.
 
-	life   life.PE
-	member int        // the process that has joined for it last; 0: none, or unknown
-	last   death      // of its own process
-	learnt string     // the tier by which its failure was learnt of
-	orders *orderLine // over which it takes orders; nil: it takes none
-	wish   wish
+	life      life.PE
+	connected bool       // it has the passages to another job
+	member    int        // the process that has joined for it last; 0: none, or unknown
+	last      death      // of its own process
+	learnt    string     // the tier by which its failure was learnt of
+	orders    *orderLine // over which it takes orders; nil: it takes none
+	wish      wish
 
 	released chan struct{} // closed when life is freed
 	reaped   chan struct{} // closed when life is reaped

@@ -96,9 +96,9 @@ func (d *private) remove() error {
 	return errors.Join(os.RemoveAll(d.path), d.lock.Close())
 }
 
-// provideFor makes the directory if process pid, which is about to join its job, may need it. Go programs need none.
+// provideFor makes the directory if process pid, which is about to join its job, may need it. Pure Go programs need none.
 func (d *private) provideFor(pid int, r *reporter) {
-	if isGo(pid) {
+	if isPureGo(pid) {
 		return
 	}
 	d.makeOnce(func(err error) { r.notice("directory for files of the programs: %v", err) })

@@ -10,10 +10,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/wire"
 	pmix "github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/pmi1"
 	"github.com/goshmem/goshmem/pmix/server"
+	"github.com/goshmem/goshmem/symheap"
 )
 
 // spawning asks for a further job.
@@ -46,6 +48,7 @@ type spawner struct {
 	reporter   *reporter
 	private    *private
 	root       *rootLine
+	agent      *nodeAgent
 }
 
 // spawn starts a further job and returns its namespace. When it fails, nothing
@@ -114,8 +117,18 @@ func (sp *spawner) admitJob(j *localJob) error {
 
 // prepareJob makes what a spawned job needs before its processes start.
 func (sp *spawner) prepareJob(j *localJob, r *spawning) error {
-	if err := j.memory.create(j.key, j.npes(), j.near, sp.cfg.HeapSize); err != nil {
+	var options []symheap.Option
+	isGuest := j.isGuestOf(sp.agent)
+	if isGuest {
+		options = sp.agent.segmentOptions()
+	}
+	if err := j.memory.create(j.key, j.npes(), j.near, sp.cfg.HeapSize, options...); err != nil {
 		return err
+	}
+	if isGuest {
+		if err := sp.agent.addGuests(j); err != nil {
+			return err
+		}
 	}
 	return sp.servers.addJob(j, sp.private, r.from, r.preput)
 }
@@ -152,7 +165,7 @@ func (sp *spawner) resolveApps(r *spawning, base *App) (programs []SpawnApp, err
 
 // resolveApp completes a program by the environment and the directory of the program that spawns it.
 func (a *spawnApp) resolveApp(base *App) SpawnApp {
-	app := App{NPEs: a.n, Program: a.cmd, Name: a.cmd, Env: slices.Clone(base.Env), Dir: base.Dir}
+	app := App{NPEs: a.n, Program: a.cmd, Name: a.cmd, Env: without(base.Env, envvar.Parents), Dir: base.Dir}
 	if len(a.args) > 0 {
 		app.Name, app.Args = a.args[0], a.args[1:]
 	}

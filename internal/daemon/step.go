@@ -107,12 +107,14 @@ type Event struct {
 	Far, Agent Traffic
 	// Profiled says of one that Exited that its profiles are in Config.Profiles.
 	Profiled bool
-	State    string        // Changed: in words
-	By       string        // Failed, Exited: who asked for that, as for messages; empty: nobody
-	Status   int           // Abort
-	Msg      string        // Abort, NodeLost
-	At       time.Duration // since the start of the job, see Hooks.Began
-	Written  Written       // Failed, Exited, Abort: what the PE had written before the event
+	// Unconnected says of a PE that Exited well that PEs which have started it by mpi.Spawn would wait for it forever.
+	Unconnected bool
+	State       string        // Changed: in words
+	By          string        // Failed, Exited: who asked for that, as for messages; empty: nobody
+	Status      int           // Abort
+	Msg         string        // Abort, NodeLost
+	At          time.Duration // since the start of the job, see Hooks.Began
+	Written     Written       // Failed, Exited, Abort: what the PE had written before the event
 }
 
 // Memory is what was seen of the memory of a PE beside what the kernel counts at the end of its
@@ -229,7 +231,7 @@ func assemble(cfg settings, name string) *Step {
 	meter := &memoryMeter{table: s.table, on: cfg.Memory}
 	alerts := &alerts{table: s.table, raised: make(chan struct{}, 1), closing: s.background.closing, logger: cfg.Logger}
 	s.ailments = &ailments{table: s.table, events: s.events}
-	s.failures = &failures{table: s.table, events: s.events, alerts: alerts, endsFirst: cfg.EndsFirst && !cfg.Share.hasOthers(), goesOn: cfg.Recover}
+	s.failures = &failures{table: s.table, events: s.events, alerts: alerts, endsFirst: cfg.EndsFirst && !cfg.Share.hasOthers(), goesOn: cfg.Recover, passages: &passages{}}
 	s.failures.hold = newNewsHold(cfg.Watchdog.NewsDelay, cfg.Share.hasOthers(), s.background.closing)
 	s.watch = &deathWatch{
 		cfg: cfg.Watchdog, cheap: cfg.Share.crowdsKernel(), table: s.table, failures: s.failures, ailments: s.ailments, background: s.background, logger: cfg.Logger,
@@ -242,7 +244,7 @@ func assemble(cfg settings, name string) *Step {
 		table: s.table, events: s.events, failures: s.failures, servers: s.servers, watch: s.watch, background: s.background, reporter: s.reporter, noteEnd: cfg.noteEnd,
 	}
 	s.attach = &attachService{
-		table: s.table, alerts: alerts, background: s.background, logger: cfg.Logger, cfg: &s.cfg.Config,
+		table: s.table, alerts: alerts, background: s.background, logger: cfg.Logger, cfg: &s.cfg.Config, passages: s.failures.passages,
 	}
 	s.starter = &starter{
 		cfg: &s.cfg.Config, table: s.table, servers: s.servers, watch: s.watch, ailments: s.ailments, outputs: s.outputs, input: s.input, ends: s.ends, meter: meter,
@@ -263,7 +265,7 @@ func assemble(cfg settings, name string) *Step {
 	}
 	s.spawner = &spawner{
 		cfg: &s.cfg.Config, table: s.table, events: s.events, servers: s.servers, starter: s.starter, ends: s.ends, background: s.background,
-		reporter: s.reporter, private: s.private, root: &rootLine{call: cfg.Spawn, closing: s.background.closing},
+		reporter: s.reporter, private: s.private, root: &rootLine{call: cfg.Spawn, closing: s.background.closing}, agent: s.agent,
 	}
 	s.clients.spawner = s.spawner
 	return s

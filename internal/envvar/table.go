@@ -13,6 +13,7 @@ const (
 	CollRadix   = "GOSHMEM_COLL_RADIX"
 	Express     = "GOSHMEM_EXPRESS"
 	Log         = "GOSHMEM_LOG"
+	Parents     = "GOSHMEM_PARENTS"
 	Pprof       = "GOSHMEM_PPROF"
 	Progress    = "GOSHMEM_PROGRESS"
 	Step        = "GOSHMEM_STEP"
@@ -155,6 +156,10 @@ var table = []Var{
 	{
 		Name: Step, Value: "address", Default: Unset, SetBy: Oshrun,
 		Doc: "Address of the job's step process, which holds the symmetric heaps.",
+	},
+	{
+		Name: Parents, Value: "words", Default: Unset, SetBy: Oshrun,
+		Doc: "For a process that mpi.Spawn has started: the processes that have called it, and the number of the communicator with them.",
 	},
 	{
 		Name: PMIxNamespace, Value: "string", Default: Unset, SetBy: Oshrun,

@@ -129,6 +129,13 @@ func (m *protocol) readHeld(s *modelState) error {
 		if first := p.words[wordFirst+k]; first != a.first[h.pe][k] {
 			a.first[h.pe][k], a.seen[h.pe][k] = first, 0
 		}
+		if m.looksBack && !m.lateLookBack && a.seen[h.pe][k] < fill && p.words[wordBody+k*modelBody+int(a.seen[h.pe][k])] != a.sent[h.pe] {
+			before := *h
+			if err := m.sendLost(s, int(h.pe)); err != nil {
+				return err
+			}
+			*h = before
+		}
 		a.pe, a.block = h.pe, h.block
 		return m.send(s)
 	}
@@ -140,6 +147,35 @@ func (m *protocol) readHeld(s *modelState) error {
 	copy(b.held[b.next:], b.held[b.next+1:])
 	b.holds--
 	b.held[b.holds] = holding{}
+	return nil
+}
+
+// claimLost holds those blocks of a PE again that were left with a record in them, and reports whether there are such.
+func (m *protocol) claimLost(s *modelState, pe int) (some bool) {
+	p, a := &s.pes[pe], &s.agent
+	for k := range modelBlocks {
+		if p.words[wordState+k] == idle && p.words[wordFirst+k] == a.first[pe][k] && p.words[wordFill+k] > a.seen[pe][k] && a.seen[pe][k] > 0 {
+			p.words[wordState+k] = queued
+			_ = s.batch.add(holding{pe: uint8(pe), block: uint8(k)}) // there is room: an idle block is held by nobody
+			some = true
+		}
+	}
+	return some
+}
+
+// sendLost sends what lies in the blocks of a PE that were left with a record in them.
+func (m *protocol) sendLost(s *modelState, pe int) error {
+	a, b := &s.agent, &s.batch
+	before := b.holds
+	m.claimLost(s, pe)
+	for i := before; i < b.holds; i++ {
+		h := &b.held[i]
+		h.taken = s.pes[pe].words[wordFill+int(h.block)]
+		a.pe, a.block = h.pe, h.block
+		if err := m.send(s); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -17,12 +17,19 @@ type Bits interface {
 	~int | ~int8 | ~int16 | ~int32 | ~int64 | ~uint | ~uint8 | ~uint16 | ~uint32 | ~uint64 | ~uintptr | ~bool
 }
 
+// vectorLeast is the number of elements from which on the functions in assembly are faster than a loop.
+const vectorLeast = 64
+
 // Sum adds to each element of acc that of in, which has as many.
 //
-// It takes four elements in each round: how fast a shorter loop is depends on where the
+// Its loop takes four elements in each round: how fast a shorter loop is depends on where the
 // linker puts it, by a third.
 func Sum[T Number](acc, in []T) {
 	in = in[:len(acc)]
+	if len(acc) >= vectorLeast {
+		n := sumVectors(acc, in)
+		acc, in = acc[n:], in[n:]
+	}
 	for len(acc) >= 4 && len(in) >= 4 {
 		a, b := acc[:4], in[:4]
 		a[0] += b[0]

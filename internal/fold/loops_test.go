@@ -7,10 +7,13 @@ import (
 	"github.com/goshmem/goshmem/internal/fold"
 )
 
-// checkLoop checks a loop element by element, for lengths around those that it unrolls.
+// checkLoop checks a loop element by element, for lengths around those that it unrolls, and for some that are long enough for vectors.
 func checkLoop[T comparable](t *testing.T, loop func(acc, in []T), one func(a, b T) T, value func(i int) T) {
 	t.Helper()
-	for n := range 20 {
+	for n := range 60 {
+		if n >= 20 { // the last ones have more than a call of a function in assembly takes
+			n = (n - 20) * (n - 20) * 11
+		}
 		acc, in, want := make([]T, n+1), make([]T, n+1), make([]T, n+1)
 		for i := range acc {
 			acc[i], in[i] = value(i), value(3*i+1)
@@ -74,6 +77,8 @@ func TestLoops(t *testing.T) {
 	half := func(i int) float64 { return float64(i%7) / 2 }
 	checkLoop(t, fold.Sum[float64], func(a, b float64) float64 { return a + b }, half)
 	checkLoop(t, fold.Prod[float64], func(a, b float64) float64 { return a * b }, half)
+	checkLoop(t, fold.Sum[complex128], func(a, b complex128) complex128 { return a + b }, func(i int) complex128 { return complex(float64(i), 0.5) })
+	checkLoop(t, fold.Sum[float32], func(a, b float32) float32 { return a + b }, func(i int) float32 { return float32(i%7) / 2 })
 	checkLoop(t, fold.Sum[complex64], func(a, b complex64) complex64 { return a + b }, func(i int) complex64 { return complex(float32(i), 1) })
 	checkLoop(t, fold.Prod[complex128], func(a, b complex128) complex128 { return a * b }, func(i int) complex128 { return complex(float64(i), 1) })
 }
@@ -85,6 +90,26 @@ func TestNaN(t *testing.T) {
 		acc := []float64{nan, 1}
 		if loop(acc, []float64{1, nan}); !math.IsNaN(acc[0]) || !math.IsNaN(acc[1]) {
 			t.Errorf("%s: got %v, want a NaN", name, acc)
+		}
+	}
+}
+
+// Slices that overlap are added element by element, from the first one on.
+func TestSumOfOverlapping(t *testing.T) {
+	for by := -40; by <= 40; by++ {
+		got, want := make([]int64, 2100), make([]int64, 2100)
+		for i := range got {
+			got[i], want[i] = int64(i), int64(i)
+		}
+		acc, in := 50, 50+by
+		fold.Sum(got[acc:acc+2000], got[in:in+2000])
+		for i := range 2000 {
+			want[acc+i] += want[in+i]
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				t.Fatalf("%d elements apart, element %d: got %d, want %d", by, i, got[i], want[i])
+			}
 		}
 	}
 }

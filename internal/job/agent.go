@@ -26,10 +26,14 @@ type agentLine struct {
 	event int // the agent's event descriptor, which stays open as long as the process
 	line  int // this PE's line to the agent, which stays open, too
 	homes     // where the PEs of the job are
+	nodes int // whose agents may be reached
+
+	guest *guestHomes // where the PEs of a spawned job are; nil: it is the first one
 }
 
-// mapAgent maps the agent's page and keeps its event descriptor. The descriptors are the caller's.
-func mapAgent(fds []int) (*agentLine, error) {
+// mapAgent maps the agent's page and keeps its event descriptor. The descriptors are the caller's. In a spawned job of npes PEs, one more is that of the homes
+// of its PEs.
+func mapAgent(fds []int, npes int) (*agentLine, error) {
 	page, err := symheap.MapAgentPage(fds[0])
 	if err != nil {
 		return nil, err
@@ -37,6 +41,17 @@ func mapAgent(fds []int) (*agentLine, error) {
 	a := &agentLine{page: page}
 	if a.homes, err = readHomes(page); err != nil {
 		return nil, fmt.Errorf("agent page: %w", err)
+	}
+	a.nodes = len(a.parts)
+	if len(fds) > agentFDs {
+		h, err := symheap.ReadHomes(fds[agentFDs], npes)
+		if err == nil {
+			a.guest, err = newGuestHomes(h, a.nodes)
+		}
+		if err != nil {
+			return nil, err
+		}
+		a.homes = a.guest.homes
 	}
 	if a.event, err = xunix.KeepFD(fds[1]); err != nil {
 		return nil, fmt.Errorf("event descriptor of the agent: %w", err)
@@ -54,22 +69,35 @@ func (j *Job) startFar(a *agentLine) (err error) {
 	}
 	j.agent, j.Home = a, a.home
 	line := a.line
+	if a.guest != nil {
+		line = 0 // express sockets are for one-sided operations, which a spawned job has none of
+	}
 	if on, err := envvar.UsesExpress(os.LookupEnv); err != nil {
 		return err
 	} else if !on {
 		line = 0
 	}
+	_, index := j.FarHome(j.PE)
 	j.Far, err = far.New(far.Config{
 		Line: line, PE: j.PE, Incarnation: firstIncarnation,
 		Wire: j.Map.Wire(j.Local), Base: j.Map.Segment(j.Local), Size: j.Map.Size(), Agent: &a.page.Bell, Event: a.event,
-		Operations: &a.page.Traffic[j.Local].Operations, Express: &a.page.Traffic[j.Local].Express,
-		Waiter: j.Waiter, Home: a.home, Nodes: len(a.parts), Dead: j.deathOf, Lost: j.lossOf,
+		Operations: &a.page.Traffic[index].Operations, Express: &a.page.Traffic[index].Express,
+		Waiter: j.Waiter, Home: j.FarHome, Nodes: a.nodes, Dead: j.deathOf, Lost: j.lossOf,
 	})
 	return err
 }
 
-// deathOf returns a *DeadError if a PE is known to be dead, nil otherwise.
+// deathOf returns a *DeadError if a PE of this job, or of another one that was reached, is known to be dead, nil otherwise.
 func (j *Job) deathOf(pe layout.PE) error {
+	if int(pe) >= j.NPEs {
+		p := j.Others.of(pe)
+		f, dead := p.Failures.Failure(int(pe - p.Base))
+		if !dead {
+			return nil
+		}
+		f.PE = int(pe)
+		return &DeadError{Failures: []failure.Failure{f}}
+	}
 	if !j.IsDead(pe) {
 		return nil
 	}
@@ -89,6 +117,16 @@ func (j *Job) lossOf(node int) error {
 			return &DeadError{Failures: []failure.Failure{f}}
 		}
 	}
+	for _, p := range j.Others.all() {
+		if p.homes == nil {
+			continue
+		}
+		for pe := range p.homes.pes(node) {
+			if f, ok := p.Failures.Failure(int(pe)); ok && f.Cause.Kind() == failure.NodeLost {
+				return &DeadError{Failures: []failure.Failure{f}}
+			}
+		}
+	}
 	return nil
 }
 
@@ -102,10 +140,21 @@ func (j *Job) Host(pe layout.PE) string {
 	return name
 }
 
-// NameNode names the node of a PE by its index, and by its host if that is known.
+// NameNode names the node of a PE of this job, or of another one that was reached, by its index, and by its host if that is known: if a PE of this job is there.
 func (j *Job) NameNode(pe layout.PE) string {
-	node, _ := j.Home(pe)
-	if host := j.Host(pe); host != "" {
+	var node int
+	host := ""
+	if int(pe) < j.NPEs {
+		node, _ = j.Home(pe)
+		host = j.Host(pe)
+	} else {
+		node, _ = j.FarHome(pe)
+		for own := range j.agent.pes(node) {
+			host = j.Host(own)
+			break
+		}
+	}
+	if host != "" {
 		return fmt.Sprintf("node %d (%s)", node, host)
 	}
 	return fmt.Sprintf("node %d", node)

@@ -23,7 +23,7 @@ func mapParts(t *testing.T, parts []layout.NodePart, place Place, list ...layout
 		t.Fatal(err)
 	}
 	defer xunix.CloseFDs([]int{event})
-	a, err := mapAgent([]int{int(f.Fd()), event, event})
+	a, err := mapAgent([]int{int(f.Fd()), event, event}, 0)
 	if err == nil {
 		t.Cleanup(func() { xunix.CloseFDs([]int{a.event, a.line}) })
 		err = a.checkPlace(place)

@@ -107,15 +107,20 @@ func attachFrom(conn *os.File, j *Job, m *memory, first int) (wire.AttachReply, 
 	if r.Page {
 		want++
 	}
+	more := 0
 	if r.Agent {
-		want += agentFDs
+		more = agentFDs
+		if r.Homes {
+			more++
+		}
 	}
+	want += more
 	if r.Count == 0 || len(fds) != want || int(r.First) != first || first+int(r.Count) > int(r.Near) {
 		return r, fmt.Errorf("step process sent %d descriptors, want %d: %d segments from segment %d of %d, asked for from segment %d",
 			len(fds), want, r.Count, r.First, r.Near, first)
 	}
 	if r.Agent && m.agent == nil {
-		if m.agent, err = mapAgent(fds[r.Count+1:]); err != nil {
+		if m.agent, err = mapAgent(fds[r.Count+1:], j.NPEs); err != nil {
 			return r, err
 		}
 	}

@@ -51,8 +51,10 @@ type Job struct {
 	// NoAgent says why the node of a job of several nodes has no agent; empty: it has one, or the job has one node.
 	NoAgent string
 	// Home returns the node of a PE of the job, and the PE's index there; nil if the job has one node.
-	Home  func(pe layout.PE) (node int, local layout.Local)
-	Arena *alloc.Arena // allocator of this PE's heap
+	Home func(pe layout.PE) (node int, local layout.Local)
+	// Others are the jobs that Reach has reached.
+	Others Others
+	Arena  *alloc.Arena // allocator of this PE's heap
 
 	client  *client.Client // nil without oshrun: a job of one PE
 	orders  *os.File       // connection over which the step sends orders

@@ -15,7 +15,7 @@ const (
 	Data     // the next part of a cleared message: Size, {to}; the data are in the data room
 	Done     // the message has arrived, or nobody needs it: {to}
 	Refuse   // the sender has withdrawn a cleared message: {to}
-	Left     // between nodes: the sender has left the communicator, and sends no more there: Match, Size
+	Notice   // the sender says something about a communicator: Match, with what it says in place of a tag, Size, {to, from}
 )
 
 // Cursor is the place in a lane's data room where the next data go. Sender and receiver move their cursors by the same

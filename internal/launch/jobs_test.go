@@ -86,14 +86,14 @@ func TestPlaceApps(t *testing.T) {
 		{on(daemon.Placing{RankBy: "moon"}, 2), []int{0, 0, 0}, nil, "rank by "},
 		{programs(40), []int{0, 0, 0}, nil, "want at most 8"},
 	} {
-		got, err := placeApps(x.apps, hosts, x.used, 8)
+		got, err := placeApps(x.apps, hosts, x.used, nil, 8)
 		if !slices.Equal(got, x.want) || (err == nil) != (x.err == "") || err != nil && !strings.Contains(err.Error(), x.err) {
 			t.Errorf("%+v beside %v: on %v, %v, want %v, %s", x.apps, x.used, got, err, x.want, x.err)
 		}
 	}
 	two := programs(1, 1)
 	two[0].Placing, two[1].Placing = daemon.Placing{MapBy: "node"}, daemon.Placing{MapBy: "slot"}
-	if _, err := placeApps(two, hosts, []int{0, 0, 0}, 8); err == nil || !strings.Contains(err.Error(), "want one order") {
+	if _, err := placeApps(two, hosts, []int{0, 0, 0}, nil, 8); err == nil || !strings.Contains(err.Error(), "want one order") {
 		t.Errorf("two orders: %v, want an error", err)
 	}
 }

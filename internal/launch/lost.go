@@ -15,7 +15,7 @@ func (r *run) reportLostNode(e daemon.Event) {
 	node := e.PE
 	host := r.o.nameOfNode(r.cluster, node)
 	lost := slices.DeleteFunc(pesOn(node, r.gone, r.cluster.home), func(id daemon.ID) bool { return r.cluster.isBegun(id.Job) })
-	before := endedOn(node, r.gone[0], r.cluster.home)
+	before := endedOn(node, r.gone, r.cluster.home)
 	harmless := len(lost) == 0 && r.cluster.growth.isAdded(node)
 	// Otherwise noteClosed judges: output may be missing.
 	r.lostNodes[node] = r.ending || !r.o.Recover && !harmless || len(lost) > 0 || !r.cluster.growth.hasHadPEs(node)
@@ -25,6 +25,15 @@ func (r *run) reportLostNode(e daemon.Event) {
 		r.gone[id.Job][id.PE] = true
 		delete(r.fallen, id)
 		r.profiles.noteEnd(daemon.Event{Kind: daemon.Exited, ID: id}, node)
+	}
+	if !r.ending && (r.o.Recover || harmless || len(lost) == 0 && r.left == 0) { // first of all: PEs wait for it
+		for job, pes := range byJob(lost) {
+			r.others.tell(daemon.FarFailure{Job: job, PEs: pes, NodeLost: true})
+		}
+		// PEs may wait for the agent of a node whose PEs have ended. Without this word they would wait for ever.
+		for job, pes := range byJob(before) {
+			r.others.tell(daemon.FarFailure{Job: job, PEs: pes, NodeLost: true, Before: true})
+		}
 	}
 	what := fmt.Sprintf("node %s is lost with %s: %s", host, countPEs(lost), e.Msg)
 	switch {
@@ -40,12 +49,9 @@ func (r *run) reportLostNode(e daemon.Event) {
 		}
 		r.noteParted(id)
 	}
-	for job, pes := range byJob(lost) {
-		r.others.tell(daemon.FarFailure{Job: job, PEs: pes, NodeLost: true})
+	for job := range byJob(lost) {
 		r.cluster.endIfOver(job, r.gone[job])
 	}
-	// PEs may wait for the agent of a node whose PEs have ended. Without this word they would wait for ever.
-	r.others.tell(daemon.FarFailure{PEs: before, NodeLost: true, Before: true})
 }
 
 // others makes failures known on nodes other than their own. Nil does nothing.
@@ -66,31 +72,37 @@ func (o *others) tellFailure(e daemon.Event) {
 	if o == nil {
 		return
 	}
+	if e.Unconnected {
+		end := e.End
+		end.Unfinished = true // as its own node says it
+		o.tell(daemon.FarFailure{Job: e.Job, PEs: []int{e.PE}, End: end})
+		return
+	}
 	if _, failed := failureOf(e, 0); failed && o.run.o.tolerates(e) {
 		o.tell(daemon.FarFailure{Job: e.Job, PEs: []int{e.PE}, End: e.End})
 	}
 }
 
 // pesOn returns the PEs of a node whose processes are not reaped.
-func pesOn(node int, gone map[int][]bool, homeOf func(id daemon.ID) int) (ids []daemon.ID) {
+func pesOn(node int, gone map[int][]bool, homeOf func(id daemon.ID) int) []daemon.ID {
+	return selectPEs(node, gone, homeOf, false)
+}
+
+// endedOn returns the PEs of a node whose processes are reaped.
+func endedOn(node int, gone map[int][]bool, homeOf func(id daemon.ID) int) []daemon.ID {
+	return selectPEs(node, gone, homeOf, true)
+}
+
+// selectPEs returns the PEs of a node whose processes are reaped, or those whose processes are not.
+func selectPEs(node int, gone map[int][]bool, homeOf func(id daemon.ID) int, reaped bool) (ids []daemon.ID) {
 	for _, job := range sortedKeys(gone) {
 		for pe, over := range gone[job] {
-			if id := (daemon.ID{Job: job, PE: pe}); !over && homeOf(id) == node {
+			if id := (daemon.ID{Job: job, PE: pe}); over == reaped && homeOf(id) == node {
 				ids = append(ids, id)
 			}
 		}
 	}
 	return ids
-}
-
-// endedOn returns the PEs of the first job on a node whose processes are reaped.
-func endedOn(node int, gone []bool, homeOf func(id daemon.ID) int) (pes []int) {
-	for pe, over := range gone {
-		if over && homeOf(daemon.ID{PE: pe}) == node {
-			pes = append(pes, pe)
-		}
-	}
-	return pes
 }
 
 // byJob returns the numbers of PEs by their jobs.

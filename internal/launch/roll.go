@@ -40,6 +40,13 @@ func (r *roll) home(id daemon.ID) int {
 	return 0
 }
 
+// homesOf returns the indexes of the nodes of a job's PEs, which nobody changes; nil: all are on the first node.
+func (r *roll) homesOf(job int) []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.homes[job]
+}
+
 // noteLost notes that a node is lost.
 func (r *roll) noteLost(node int) {
 	r.mu.Lock()

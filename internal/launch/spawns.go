@@ -32,6 +32,7 @@ type spawns struct {
 	mu      sync.Mutex
 	cluster *Cluster // nil: the nodes have not started
 	last    int      // number of the last job
+	guests  guests
 }
 
 // begin gives the nodes, which may ask for jobs from now on.
@@ -78,6 +79,9 @@ func (s *spawns) spawn(c *Cluster, r *daemon.SpawnRequest) (number int, err erro
 	}
 	about := daemon.ID{Job: j.Number}
 	if !c.report(daemon.Event{Kind: daemon.Spawned, ID: about, NPEs: len(j.Homes)}) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.guests.add(j.Homes, j.Bases, -1) // no node has heard of it
 		return 0, errEnding
 	}
 	err = c.AddJob(*j)
@@ -118,9 +122,21 @@ func (s *spawns) tryLayOut(c *Cluster, r *daemon.SpawnRequest) (j *daemon.Furthe
 	if err != nil {
 		return nil, nil, err
 	}
-	homes, err := placeApps(r.Apps, plainHosts(hosts), used, s.mostOnNode)
+	first := c.homesOf(0)
+	room := append(s.guests.room(first, nodes), make([]int, len(hosts)-nodes)...)
+	homes, err := placeApps(r.Apps, plainHosts(hosts), used, room, s.mostOnNode)
+	parents := parentNodes(r.Apps, c.homesOf)
+	if err != nil && len(parents) == 1 {
+		if beside, err2 := placeApps(r.Apps, plainHosts(hosts), used, besideParents(parents, len(hosts)), s.mostOnNode); err2 == nil {
+			homes, err = beside, nil
+		}
+	}
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, explainRoom(err, r.Apps, room)
+	}
+	bases := s.guests.bases(homes, first, len(hosts))
+	if node, is := isUnreached(homes, bases, parents); is {
+		return nil, nil, unreachedBecause(hosts[node].Host.Name, node, countByNode(homes, len(hosts))[node], first)
 	}
 	for _, at := range slices.Compact(slices.Sorted(slices.Values(homes))) {
 		if at >= nodes {
@@ -141,6 +157,8 @@ func (s *spawns) tryLayOut(c *Cluster, r *daemon.SpawnRequest) (j *daemon.Furthe
 		j.Hosts = append(j.Hosts, hosts[i].Host.Name)
 	}
 	_, _ = rand.Read(j.Key[:]) // never fails
+	j.Bases = bases[:nodes]
+	s.guests.add(homes, j.Bases, 1)
 	c.place(j.Number, homes)
 	return j, nil, nil
 }
@@ -213,24 +231,38 @@ func plainHosts(nodes []plan.Node) (hosts []plan.Host) {
 
 // placeApps returns the index of the node for each PE of some programs, which are placed one after the other. Used are the
 // PEs that hosts have already, -1 for a host that is lost. Slots that are free are filled first, then PEs go to the hosts
-// in turn. If no slot is free, all hosts get more slots in proportion. The request may forbid both.
-func placeApps(apps []daemon.SpawnApp, hosts []plan.Host, used []int, mostOnNode int) (homes []int, err error) {
+// in turn. If no slot is free, all hosts get more slots in proportion. The request may forbid both. Programs that need agents get no more PEs on a host than its agent
+// has room for; nil: there is room everywhere.
+func placeApps(apps []daemon.SpawnApp, hosts []plan.Host, used, room []int, mostOnNode int) (homes []int, err error) {
 	job := &plan.Job{Over: plan.OverAllowed}
 	if err := setPlacing(job, apps); err != nil {
 		return nil, err
 	}
 	var present []plan.Host
-	var nodes []int           // by index in present
-	index := map[string]int{} // by name: the index in present
+	var nodes, taken, rooms []int // by index in present
+	index := map[string]int{}     // by name: the index in present
 	for node := range hosts {
 		if used[node] >= 0 {
 			index[hosts[node].Name] = len(present)
-			present, nodes, job.Used = append(present, hosts[node]), append(nodes, node), append(job.Used, used[node])
+			present, nodes, taken = append(present, hosts[node]), append(nodes, node), append(taken, used[node])
+			if room != nil {
+				rooms = append(rooms, room[node])
+			}
 		}
 	}
 	programs, own := job.Apps, make([]int, len(present))
 	for i := range programs {
-		given := &plan.Allocation{Hosts: slices.Clone(present), From: "the hosts of this job"}
+		limits := rooms
+		if !needsAgents(&apps[i]) {
+			limits = nil
+		}
+		given := &plan.Allocation{From: "the hosts of this job"}
+		var kept []int
+		given.Hosts, kept = limitTo(limits, present, taken, own)
+		job.Used = nil
+		for _, at := range kept {
+			job.Used = append(job.Used, taken[at])
+		}
 		if job.Over == plan.OverAllowed {
 			addSlots(given.Hosts, job.Used)
 		}
@@ -242,7 +274,7 @@ func placeApps(apps []daemon.SpawnApp, hosts []plan.Host, used []int, mostOnNode
 		for _, home := range l.Homes {
 			at := index[l.Nodes[home].Host.Name]
 			homes = append(homes, nodes[at])
-			job.Used[at]++
+			taken[at]++
 			if own[at]++; own[at] > mostOnNode {
 				return nil, fmt.Errorf("more PEs on %s than a node takes of a job, want at most %d", present[at].Name, mostOnNode)
 			}

@@ -53,6 +53,10 @@ const (
 	// only way, and the daemon may be busy.
 	linkPatience = time.Second
 
+	// windowShare is how often the time in which silences are judged together goes into that of a probe. All nodes are asked when the first is silent, and
+	// have the whole time of a probe to answer: those that are cut off at the same moment are silent, however short it is.
+	windowShare = 4
+
 	// endAfter is how long the end of the job may take to be known to all, before nodes are lost that do not answer.
 	endAfter = 100 * time.Millisecond
 )
@@ -141,7 +145,7 @@ func probeSocket(r *root, to detector.Peer) (*net.UDPConn, error) {
 // start begins to judge.
 func (j *judge) start() {
 	core := view.New(view.Config{
-		Nodes: len(j.started), Window: j.timing.Verify, Grace: int64(j.root.cfg.Lease), Continue: j.root.cfg.PartGoesOn,
+		Nodes: len(j.started), Window: j.timing.Verify / windowShare, Grace: int64(j.root.cfg.Lease), Continue: j.root.cfg.PartGoesOn,
 		Name: func(node view.Node) string { return j.started[node].host },
 	})
 	j.mu.Lock()

@@ -176,6 +176,7 @@ func codeEvent(c *wire.Coder, v *daemon.Event) {
 	wire.Integer(c, &v.Memory.Peak)
 	wire.Integer(c, &v.Memory.Floor)
 	c.Bool(&v.Profiled)
+	c.Bool(&v.Unconnected)
 	codeTraffic(c, &v.Far)
 	codeTraffic(c, &v.Agent)
 	c.String(&v.State)

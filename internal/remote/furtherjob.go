@@ -51,6 +51,7 @@ func codeFurtherJob(c *wire.Coder, v *daemon.FurtherJob) {
 	c.String(&v.Parent.Nspace)
 	wire.Integer(c, &v.Parent.Rank)
 	wire.List(c, &v.Homes, wire.Integer)
+	wire.List(c, &v.Bases, wire.Integer)
 	wire.List(c, &v.Hosts, codeString)
 	wire.List(c, &v.Apps, codeSpawnApp)
 	wire.List(c, &v.Preput, codePreput)

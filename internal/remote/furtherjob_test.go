@@ -44,7 +44,7 @@ func TestFurtherJobs(t *testing.T) {
 			t.Error("the request comes changed")
 		}
 	})
-	j := daemon.FurtherJob{Number: 3, Homes: []int{1, 0}}
+	j := daemon.FurtherJob{Number: 3, Homes: []int{1, 0}, Bases: []int{2, -1}}
 	if err := errors.Join(c.AddJob(j), c.StartJob(3)); err != nil {
 		t.Error(err)
 	}
@@ -62,7 +62,7 @@ func TestFurtherJobs(t *testing.T) {
 	}
 	got := f.noted()
 	for _, want := range []string{
-		"add {Number:3 Key:[0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0] Parent:.0 Homes:[1 0] Hosts:[] Apps:[] Preput:[]}", "start 3", "end 2", "drop 3", "answer {Node:0 ID:7 Number:0 Failed:no}",
+		"add {Number:3 Key:[0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0] Parent:.0 Homes:[1 0] Bases:[2 -1] Hosts:[] Apps:[] Preput:[]}", "start 3", "end 2", "drop 3", "answer {Node:0 ID:7 Number:0 Failed:no}",
 	} {
 		if !slices.Contains(got, want) {
 			t.Errorf("calls %q, want %q among them", got, want)

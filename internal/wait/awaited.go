@@ -35,14 +35,14 @@ func (w *Waiter) publishAwaitedPoll(p Poller) {
 // have 1 << 20 PEs, and programs are loaded from 1 << 22 on.
 const firstAddress = 1 << 21
 
-// Awaited returns what this process waits for, if exactly one of its goroutines sleeps.
+// Awaited returns what this process waits for, if exactly one of its goroutines sleeps or is parked.
 //
 //   - pe: the PE, or -1 if unknown.
 //   - grant: the address of the lock's grant, or 0 if the wait is not for a lock or unknown.
 func (w *Waiter) Awaited() (pe int, grant uintptr) {
 	x := w.awaited.Load()
 	switch {
-	case w.sleepers.Load() != 1 || x == 0:
+	case w.sleepers.Load() != 1 || w.parking.count.Load() > 0 || x == 0:
 		return -1, 0
 	case x < firstAddress:
 		return int(x) - 1, 0

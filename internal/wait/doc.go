@@ -24,7 +24,8 @@
 //	poll.go       WaitPoll; work for peers while this process waits (Serve) or polls (ServePeers)
 //	set.go        WaitAny
 //	yield.go      when yields pause, because strangers get the processor
-//	socket.go    Receive: bytes of a socket
+//	park.go       the goroutine that sleeps for others, which are parked meanwhile
+//	socket.go     Receive: bytes of a socket
 //	lock.go       a lock between goroutines of one process, whose waiters yield as waits do
 //	awaited.go    what this process waits for, for the watch for hangs
 package wait

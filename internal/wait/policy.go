@@ -19,16 +19,17 @@ type Policy struct {
 //     processor needs to answer at once.
 //   - Yields: a yield costs 0.3 us if no other process is runnable, and a time slice otherwise. A peer's
 //     slice is well spent. A stranger's slice costs thousands of times as much as a sleep; Long makes waits
-//     stop yielding for a while then.
+//     stop yielding for a while then. Where each PE has a processor, waits yield for about as long as it takes
+//     to wake one up, 30 to 40 us on virtual machines: a peer that copies 256 KiB needs half of that.
 //   - Sleeps: timeouts double, so that PEs in long waits (for a slow peer, or one in a debugger) cost the
 //     node little.
 func PolicyFor(localPEs, cores int) Policy {
 	p := Policy{
-		Polls: 2000, Yields: 20, First: 500 * time.Microsecond, Most: 4 * time.Millisecond,
+		Polls: 2000, Yields: 100, First: 500 * time.Microsecond, Most: 4 * time.Millisecond,
 		Long: longYieldAmong(localPEs, max(cores, 1)),
 	}
 	if localPEs > cores {
-		p.Polls, p.Crowded = 20, true
+		p.Polls, p.Yields, p.Crowded = 20, 20, true
 	}
 	return p
 }

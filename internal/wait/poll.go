@@ -39,8 +39,20 @@ const lookEvery = 16
 //   - Peers: unlike Wait, WaitPoll does not call the functions of Serve. Only package mpi serves, and each Poll of
 //     package mpi makes the progress that its server would make. It makes less of it on purpose, as a receive leaves
 //     messages that it does not wait for in their lanes. A Poller of another package calls ServePeers itself.
+//   - Goroutines: of all waits for Parkers one sleeps, and the others park (park.go).
 func (w *Waiter) WaitPoll(p Poller, ctx context.Context) error { //nolint:revive // as Wait
 	w.Beat()
+	drives := false
+	defer func() { // also if a Poll panics, in an operator of the program
+		if drives {
+			w.passOn()
+		}
+	}()
+	return w.waitPoll(p, ctx, &drives)
+}
+
+// waitPoll is WaitPoll of a wait that may become the driver.
+func (w *Waiter) waitPoll(p Poller, ctx context.Context, drives *bool) error { //nolint:revive // as Wait
 	moved := 0
 	for timeout := w.First; ; {
 		for i := 0; i < w.Polls; i++ {
@@ -66,7 +78,12 @@ func (w *Waiter) WaitPoll(p Poller, ctx context.Context) error { //nolint:revive
 			}
 		case Nothing:
 			var err error
-			if look, err = w.sleepPoll(p, ctx, &timeout); err != nil {
+			if k, is := p.(Parker); is {
+				look, err = w.sleepOrPark(k, ctx, &timeout, drives)
+			} else {
+				look, err = w.sleepPoll(p, ctx, &timeout)
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -84,12 +101,21 @@ func (w *Waiter) yieldPoll(p Poller) (look Look) {
 	return look
 }
 
+// idleFactor is how much longer than Policy.Most the sleeps of a driver become, whose context cannot end. Its timeouts are for rare accidents only, and a timeout
+// costs far more than a look: the Go runtime wakes its monitor thread, which then looks around fifty times within a millisecond.
+const idleFactor = 16
+
 // sleepPoll is sleep for a Poller. It returns the result of the last look.
 func (w *Waiter) sleepPoll(p Poller, ctx context.Context, timeout *time.Duration) (look Look, err error) { //nolint:revive // as Wait
 	w.sleepers.Add(1)
 	defer w.leaveSleep()
 	w.publishAwaitedPoll(p)
-	for ; ; *timeout = min(2**timeout, w.Most) {
+	k, parks := p.(Parker)
+	most := w.Most
+	if parks && (ctx == nil || ctx.Done() == nil) {
+		most *= idleFactor
+	}
+	for ; ; *timeout = min(2**timeout, most) {
 		armed := w.armBell(false)
 		if look = p.Poll(); look == Over {
 			return look, nil
@@ -103,6 +129,9 @@ func (w *Waiter) sleepPoll(p Poller, ctx context.Context, timeout *time.Duration
 		err := xunix.FutexWait(&w.bell.Sleeping, armed, *timeout)
 		if !errors.Is(err, xunix.ErrTimeout) {
 			return look, err
+		}
+		if parks {
+			k.Idle(*timeout)
 		}
 	}
 }

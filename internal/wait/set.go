@@ -118,19 +118,23 @@ func (w *Waiter) WaitAny(s *Set, ctx context.Context) (int, error) { //nolint:re
 			}
 		}
 		if w.diedSince(s.Seen) {
-			return w.giveUpSet(s)
+			return s.findOr(ErrFailure)
 		}
-		w.ServePeers()
-		for t := w.turns(); t.next(); {
-			if w.ServePeers() {
+		_, over := w.serveAndLook(ctx)
+		for t := w.turns(); over == nil && t.next(); {
+			var worked bool
+			if worked, over = w.serveAndLook(ctx); worked {
 				t.restartTiming()
 			}
 			if i := s.Find(); i >= 0 {
 				return i, nil
 			}
 			if w.diedSince(s.Seen) {
-				return w.giveUpSet(s)
+				return s.findOr(ErrFailure)
 			}
+		}
+		if over != nil {
+			return s.findOr(over)
 		}
 		if i, err := w.sleepSet(s, ctx, &timeout); i >= 0 || err != nil {
 			return i, err
@@ -152,10 +156,10 @@ func (w *Waiter) sleepSet(s *Set, ctx context.Context, timeout *time.Duration) (
 			return -1, err
 		}
 		if w.diedSince(s.Seen) {
-			return w.giveUpSet(s)
+			return s.findOr(ErrFailure)
 		}
-		if w.ServePeers() {
-			return -1, nil
+		if worked, over := w.serveAndLook(ctx); worked {
+			return s.findOr(over)
 		}
 		err := xunix.FutexWait(&w.bell.Sleeping, armed, *timeout)
 		if errors.Is(err, xunix.ErrTimeout) {
@@ -168,10 +172,10 @@ func (w *Waiter) sleepSet(s *Set, ctx context.Context, timeout *time.Duration) (
 	}
 }
 
-// giveUpSet is giveUp for a set.
-func (w *Waiter) giveUpSet(s *Set) (int, error) {
+// findOr returns the first word whose condition holds, or -1 and err.
+func (s *Set) findOr(err error) (int, error) {
 	if i := s.Find(); i >= 0 {
 		return i, nil
 	}
-	return -1, ErrFailure
+	return -1, err
 }

@@ -36,6 +36,7 @@ type Waiter struct {
 	servers  hook.List[func() bool] // functions given to Serve
 	barrier  bool                   // membarrier works: writers need no fence before they read the bell
 	single   bool                   // the Go runtime has one processor: see giveWay
+	parking  parking
 	yields   yielding
 	yield    func()               // sched_yield; tests replace it
 	clock    func() time.Duration // time since the start of the process; tests replace it
@@ -50,6 +51,7 @@ func NewWaiter(bell *layout.Bell, p Policy) *Waiter {
 		Policy: p, bell: bell, progress: new(layout.Progress), barrier: xunix.MembarrierRegister() == nil, single: runtime.GOMAXPROCS(0) == 1,
 		yields: yielding{long: p.Long}, yield: xunix.SchedYield, clock: clock,
 	}
+	w.parking.driver.bell = bell
 	if !w.barrier {
 		rma.AskLocked(bell)
 	}
@@ -82,6 +84,7 @@ func (w *Waiter) Beat() {
 func (w *Waiter) Close() {
 	w.closed.Store(true)
 	rma.WakeOwner(w.bell)
+	w.wakeParked()
 }
 
 // Epoch returns the epoch of the failure page, or 0 without one: the number of publications of deaths so far. A
@@ -132,9 +135,10 @@ func (w *Waiter) Wait(c *Cond, ctx context.Context) (uint64, error) { //nolint:r
 		if w.diedSince(c.Seen) {
 			return w.giveUp(c)
 		}
-		w.ServePeers()
-		for t := w.turns(); !c.Alone && t.next(); {
-			if w.ServePeers() {
+		_, over := w.serveAndLook(ctx)
+		for t := w.turns(); over == nil && !c.Alone && t.next(); {
+			var worked bool
+			if worked, over = w.serveAndLook(ctx); worked {
 				t.restartTiming()
 			}
 			if x := c.Load(); c.holds(x) {
@@ -144,10 +148,25 @@ func (w *Waiter) Wait(c *Cond, ctx context.Context) (uint64, error) { //nolint:r
 				return w.giveUp(c)
 			}
 		}
+		if over != nil {
+			x := c.Load()
+			if c.holds(x) {
+				over = nil
+			}
+			return x, over
+		}
 		if x, err := w.sleep(c, ctx, &timeout); err != nil || c.holds(x) {
 			return x, err
 		}
 	}
+}
+
+// serveAndLook serves peers, and looks whether the wait is over if there was work: it may have ended ctx.
+func (w *Waiter) serveAndLook(ctx context.Context) (worked bool, over error) {
+	if !w.ServePeers() {
+		return false, nil
+	}
+	return true, w.expired(ctx)
 }
 
 // AwaitDeaths waits until known returns true. It looks again after each death.
@@ -204,8 +223,11 @@ func (w *Waiter) sleep(c *Cond, ctx context.Context, timeout *time.Duration) (ui
 		if w.diedSince(c.Seen) {
 			return w.giveUp(c)
 		}
-		if w.ServePeers() {
-			return x, nil
+		if worked, over := w.serveAndLook(ctx); worked {
+			if x = c.Load(); c.holds(x) {
+				over = nil
+			}
+			return x, over
 		}
 		err := xunix.ErrTimeout
 		if briefly {

@@ -90,6 +90,50 @@ func TestWaitsServe(t *testing.T) {
 	}
 }
 
+// A wait that Serve's function ends is over at once, in each of its phases: it calls the function no further time.
+func TestServedWaitsEnd(t *testing.T) {
+	cause := errors.New("ended by the function")
+	for name, p := range map[string]Policy{
+		"polls": {Polls: 1, Yields: 1000}, "yields": {Yields: 1000}, "sleeps": {},
+	} {
+		p.First, p.Most = time.Hour, time.Hour
+		for kind, wait := range map[string]func(ctx context.Context, w *Waiter, c *Cond) error{
+			"Wait": func(ctx context.Context, w *Waiter, c *Cond) error { _, err := w.Wait(c, ctx); return err },
+			"WaitAny": func(ctx context.Context, w *Waiter, c *Cond) error {
+				_, err := w.WaitAny(&Set{Cond: *c, N: 2}, ctx)
+				return err
+			},
+		} {
+			for _, holds := range []bool{false, true} {
+				ctx, cancel := context.WithCancelCause(t.Context())
+				words, bell, calls := [2]uint64{}, layout.Bell{}, 0
+				w := NewWaiter(&bell, p)
+				w.Serve(func() bool {
+					if calls++; calls < 3 {
+						return false
+					}
+					cancel(cause)
+					if holds {
+						words[0] = 1
+					}
+					return true
+				})
+				w.servers.Add(func() bool { // the bell is rung for each call, so that a sleeper comes back
+					rma.RingBell(&bell)
+					return false
+				})
+				want := cause
+				if holds {
+					want = nil
+				}
+				if err := wait(ctx, w, &Cond{Addr: unsafe.Pointer(&words), Val: 1, Width: 8}); !errors.Is(err, want) || calls != 3 {
+					t.Errorf("%s that %s: error %v after %d calls, want %v after 3", kind, name, err, calls, want)
+				}
+			}
+		}
+	}
+}
+
 // Several goroutines of one process wait for different words and sleep. Each is woken by a ring
 // for its own word.
 func TestWaitersOfOneProcess(t *testing.T) {

@@ -18,7 +18,8 @@ const KindAgents Kind = 0x0700
 //	daemon -> agent  AgentPeers     one; the addresses of all agents
 //	daemon -> agent  AgentDrop      a PE is dead, or a node is lost
 //	daemon -> agent  AgentLine      a PE has a line to the agent; with the descriptor of the agent's end
-//	agent -> daemon  AgentDropped   no effect of it appears from now on
+//	daemon -> agent  AgentGuest     a PE of a spawned job; with the descriptor of its segment
+//	agent -> daemon  AgentDropped   no effect of it appears from now on; or the guests of a job are served, or why not
 //	agent -> daemon  AgentBroken    a connection with the agent of another node has ended
 type AgentMessage uint8
 
@@ -33,6 +34,7 @@ const (
 	AgentMessageDropped
 	AgentMessageLine
 	AgentMessageBroken
+	AgentMessageGuest
 )
 
 // AgentPacket is the size of the largest packet: the addresses of a thousand agents.
@@ -72,6 +74,8 @@ type AgentDrop struct {
 	PE     int    // index of a PE on that node; -1: the node is lost
 	// Incarnation is the latest one of the PE that is dead. 0: that with which PEs begin.
 	Incarnation uint32
+	// Ended says that the PE is a guest of this node, whose job is over. What it has sent goes on to arrive.
+	Ended bool
 }
 
 // AgentLine comes with the descriptor of the agent's end of a PE's line (express.go). It takes the place of an earlier one.
@@ -87,8 +91,40 @@ func (m *AgentLine) Parse(b []byte) error {
 
 func (m *AgentLine) code(c *Coder) { Integer(c, &m.PE) }
 
-// AgentDropped answers an AgentDrop.
-type AgentDropped struct{ Number uint64 }
+// AgentGuest says that the agent also serves a PE of a spawned job. It comes with the descriptor of the PE's segment.
+type AgentGuest struct {
+	Number      uint64 // which all guests of a job have, and the answer
+	Last        bool   // of the guests: the agent answers, for all of them
+	Job         [16]byte
+	PE          int // in its job
+	Index       int // by which agents name it, behind the near PEs of the first job
+	SegmentSize uint64
+}
+
+// Append appends the packet to b.
+func (m *AgentGuest) Append(b []byte) []byte { return appendAgent(b, AgentMessageGuest, m.code) }
+
+// Parse reads a packet with such a message.
+func (m *AgentGuest) Parse(b []byte) error {
+	return parseAgent(b, AgentMessageGuest, "PE of a spawned job", m.code)
+}
+
+func (m *AgentGuest) code(c *Coder) {
+	Integer(c, &m.Number)
+	c.Bool(&m.Last)
+	for i := range m.Job {
+		Integer(c, &m.Job[i])
+	}
+	Integer(c, &m.PE)
+	Integer(c, &m.Index)
+	Integer(c, &m.SegmentSize)
+}
+
+// AgentDropped answers an AgentDrop, or the last AgentGuest of a job.
+type AgentDropped struct {
+	Number uint64
+	Err    string // why the agent does not serve the guests; empty: it does
+}
 
 // AgentFault says that the agent serves a PE of its node no longer, and why.
 type AgentFault struct {
@@ -224,11 +260,15 @@ func (m *AgentFault) code(c *Coder) {
 	c.String(&m.Text)
 }
 
-func (m *AgentDropped) code(c *Coder) { Integer(c, &m.Number) }
+func (m *AgentDropped) code(c *Coder) {
+	Integer(c, &m.Number)
+	c.String(&m.Err)
+}
 
 func (m *AgentDrop) code(c *Coder) {
 	Integer(c, &m.Number)
 	Integer(c, &m.Node)
 	Integer(c, &m.PE)
 	Integer(c, &m.Incarnation)
+	c.Bool(&m.Ended)
 }

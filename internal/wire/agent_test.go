@@ -21,12 +21,14 @@ func TestAgentMessages(t *testing.T) {
 		{&AgentPeers{Addrs: []string{"", "10.0.0.1:1"}}, &AgentPeers{}},
 		{&AgentFault{PE: 1, Text: "fill"}, &AgentFault{}},
 		{&AgentDropped{Number: 1 << 40}, &AgentDropped{}},
+		{&AgentDropped{Number: 1, Err: "no memory"}, &AgentDropped{}},
 		{&AgentLine{PE: 3}, &AgentLine{}},
 		{&AgentBroken{Node: 3}, &AgentBroken{}},
+		{&AgentGuest{Number: 3, Last: true, Job: [16]byte{1, 2}, PE: 5, Index: 9, SegmentSize: 1 << 33}, &AgentGuest{}},
 		{&ExpressAsk{Node: 3}, &ExpressAsk{}},
 		{&ExpressAnswer{Node: 3, Last: 1 << 50}, &ExpressAnswer{}},
 		{&ExpressAnswer{Err: "the node is lost"}, &ExpressAnswer{}},
-		{&AgentDrop{Number: 3, Node: -1, PE: 5, Incarnation: 2}, &AgentDrop{}},
+		{&AgentDrop{Number: 3, Node: -1, PE: 5, Incarnation: 2, Ended: true}, &AgentDrop{}},
 	} {
 		packet := m.in.Append(nil)
 		if err := m.out.Parse(packet); err != nil || !reflect.DeepEqual(m.in, m.out) {

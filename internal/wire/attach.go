@@ -5,7 +5,7 @@
 // little endian.
 //
 //	request  u32 magic, u16 version, u16 length, u32 pe, u32 incarnation,
-//	         u32 kind, u32 first, nspace (length bytes)
+//	         u32 kind, u32 first, u32 job, nspace (length bytes)
 //	reply    u32 magic, u16 version, u16 length, u32 npes, u32 nodes, u32 first pe,
 //	         u32 near, u32 first, u32 count, u32 incarnation, u32 processors,
 //	         u64 segment size, 16 bytes job, u32 page, u32 marks,
@@ -13,7 +13,10 @@
 //	order    u32 magic, u16 version, u16 length, u32 order, u32 last,
 //	         text (length bytes)
 //
-// A request asks for segments, or for orders alone.
+// A request asks for segments, for orders alone, or for what a PE needs to exchange messages with the PEs of another job, number job.
+// The replies to the last one are those of the other job, without an agent. If the job has PEs on this node, one more descriptor comes behind
+// its failure page: the passages between the two jobs (layout.Passage). Otherwise count is 0. It may be asked again for further jobs, and no
+// orders follow.
 //
 // A reply says which PEs of the job are on the node: near PEs, from first pe on. Segments
 // are numbered by the PE's index on the node, so segment i belongs to PE first pe + i. If marks has bit 1, the near PEs do not
@@ -24,7 +27,8 @@
 // descriptor follows: the job's failure page. If page is 3, three more follow that: the page and the event descriptor of the
 // node's agent, and the PE's line to it (express.go), in jobs of several nodes. If page is 5, the node of such a job has no
 // agent, and the text says why instead of an error. Only the reply with first = 0 carries them. If marks has bit 0, the job
-// outlives failures of PEs.
+// outlives failures of PEs. If marks has bit 2, a last descriptor follows: the homes of the job's PEs (symheap.Homes), as the agents of several
+// nodes know them.
 //
 // After the reply with the last segment, or the reply to a request for orders, the
 // roles change: the step sends orders without text. The PE answers each order by one
@@ -42,15 +46,15 @@ import (
 
 const (
 	magic   = 0x48534f47 // "GOSH"
-	version = 8
+	version = 10
 
-	requestBytes = 24
+	requestBytes = 28
 	replyBytes   = 72
 
 	// MaxFDs bounds the descriptors of a packet. The kernel's limit is 253.
-	MaxFDs = MaxSegments + 4
+	MaxFDs = MaxSegments + 5
 	// MaxSegments bounds the segments of a reply.
-	MaxSegments = 249
+	MaxSegments = 248
 	// MaxPacket is the size of the largest packet.
 	MaxPacket = 4096
 )
@@ -59,6 +63,7 @@ const (
 const (
 	AskSegments uint32 = iota // descriptors of the node's segments from First on, then orders
 	AskOrders                 // orders alone, for a process that has the segments
+	AskPeers                  // segments of another job from First on, its failure page, and the passages to it
 )
 
 // AttachRequest is the first message of a PE.
@@ -68,6 +73,7 @@ type AttachRequest struct {
 	Incarnation uint32
 	Kind        uint32
 	First       uint32
+	Job         uint32 // with AskPeers: the number of the other job
 }
 
 // AttachReply answers an AttachRequest.
@@ -87,6 +93,7 @@ type AttachReply struct {
 	Agent       bool   // the three descriptors after that are the agent's page, its event and the line to it; with Page only
 	NoAgent     string // why the node of a job of several nodes has no agent; with Page only, without Agent and Err
 	Recover     bool   // the job outlives failures of PEs
+	Homes       bool   // the last descriptor is that of the homes of the job's PEs; with Page only
 	Err         string // reason of a refusal; empty if the request is granted
 }
 
@@ -94,7 +101,7 @@ type AttachReply struct {
 func (r *AttachRequest) Append(b []byte) []byte {
 	tail := clip(r.Nspace)
 	b = header(b, tail)
-	for _, v := range []uint32{r.PE, r.Incarnation, r.Kind, r.First} {
+	for _, v := range []uint32{r.PE, r.Incarnation, r.Kind, r.First, r.Job} {
 		b = binary.LittleEndian.AppendUint32(b, v)
 	}
 	return append(b, tail...)
@@ -109,6 +116,7 @@ func ParseAttachRequest(b []byte) (r AttachRequest, err error) {
 	le := binary.LittleEndian
 	return AttachRequest{
 		Nspace: tail, PE: le.Uint32(b[8:]), Incarnation: le.Uint32(b[12:]), Kind: le.Uint32(b[16:]), First: le.Uint32(b[20:]),
+		Job: le.Uint32(b[24:]),
 	}, nil
 }
 
@@ -126,7 +134,7 @@ func (r *AttachReply) Append(b []byte) []byte {
 	b = binary.LittleEndian.AppendUint64(b, r.SegmentSize)
 	b = append(b, r.Job[:]...)
 	b = binary.LittleEndian.AppendUint32(b, mark(r.Page)|mark(r.Agent)<<1|mark(lacks)<<2)
-	b = binary.LittleEndian.AppendUint32(b, mark(r.Recover)|mark(r.Scattered)<<1)
+	b = binary.LittleEndian.AppendUint32(b, mark(r.Recover)|mark(r.Scattered)<<1|mark(r.Homes)<<2)
 	return append(b, tail...)
 }
 
@@ -138,14 +146,14 @@ func ParseAttachReply(b []byte) (r AttachReply, err error) {
 	}
 	le := binary.LittleEndian
 	page, marks := le.Uint32(b[64:]), le.Uint32(b[68:])
-	if page > 1 && page != 3 && page != 5 || marks > 3 || page == 5 && tail == "" {
-		return r, fmt.Errorf("reply: page is %d, marks are %d and %d bytes of text, want page 0, 1, 3, or 5 with a text, and marks from 0 to 3", page, marks, len(tail))
+	if page > 1 && page != 3 && page != 5 || marks > 7 || page == 5 && tail == "" {
+		return r, fmt.Errorf("reply: page is %d, marks are %d and %d bytes of text, want page 0, 1, 3, or 5 with a text, and marks from 0 to 7", page, marks, len(tail))
 	}
 	r = AttachReply{
 		NPEs: le.Uint32(b[8:]), Nodes: le.Uint32(b[12:]), FirstPE: le.Uint32(b[16:]), Near: le.Uint32(b[20:]),
 		First: le.Uint32(b[24:]), Count: le.Uint32(b[28:]),
 		Incarnation: le.Uint32(b[32:]), Processors: le.Uint32(b[36:]), SegmentSize: le.Uint64(b[40:]),
-		Page: page != 0, Agent: page == 3, Recover: marks&1 != 0, Scattered: marks&2 != 0, Err: tail,
+		Page: page != 0, Agent: page == 3, Recover: marks&1 != 0, Scattered: marks&2 != 0, Homes: marks&4 != 0, Err: tail,
 	}
 	if page == 5 {
 		r.Err, r.NoAgent = "", tail

@@ -6,7 +6,7 @@ import (
 )
 
 func TestRoundTrip(t *testing.T) {
-	q := AttachRequest{Nspace: "goshmem-1", PE: 3, Incarnation: 2, Kind: AskOrders, First: 250}
+	q := AttachRequest{Nspace: "goshmem-1", PE: 3, Incarnation: 2, Kind: AskPeers, First: 250, Job: 7}
 	if got, err := ParseAttachRequest(q.Append(nil)); err != nil || got != q {
 		t.Errorf("request came back as %+v, %v", got, err)
 	}
@@ -70,8 +70,8 @@ func TestRefused(t *testing.T) {
 
 // Marks that no version has are refused.
 func TestMarks(t *testing.T) {
-	for at, want := range map[int]string{64: "page is 2", 68: "marks are 4"} {
-		b := (&AttachReply{Page: true, Recover: true, Scattered: true}).Append(nil)
+	for at, want := range map[int]string{64: "page is 2", 68: "marks are 8"} {
+		b := (&AttachReply{Page: true, Recover: true, Scattered: true, Homes: true}).Append(nil)
 		b[at]++
 		if _, err := ParseAttachReply(b); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("bad mark: %v, want %q", err, want)

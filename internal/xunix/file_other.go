@@ -12,3 +12,6 @@ func Lock(*os.File) error { return ErrNotSupported }
 
 // OwnedBySelf is not supported here.
 func OwnedBySelf(*os.File) (bool, error) { return false, ErrNotSupported }
+
+// Dup is not supported here.
+func Dup(*os.File) (*os.File, error) { return nil, ErrNotSupported }

@@ -46,8 +46,8 @@ func (e Envelope) Fits(m Envelope) bool { return m.as(e.kind()) == e }
 //
 //   - Concurrent calls: not allowed.
 type Queue[R, M any] struct {
-	posted   store[R]
-	messages store[M]
+	posted   receives[R]
+	messages messages[M]
 }
 
 // Ref refers to a posted receive. The zero Ref refers to none.
@@ -56,27 +56,29 @@ type Ref[R any] struct {
 	gen  uint32
 }
 
-// Take removes and returns the earliest message that fits a receive for e.
-func (q *Queue[R, M]) Take(e Envelope) (m M, ok bool) {
+// Take removes and returns the earliest message that fits a receive for e, with its own envelope.
+func (q *Queue[R, M]) Take(e Envelope) (m M, from Envelope, ok bool) {
 	n := q.messages.earliest(e)
-	if n == nil {
-		return m, false
+	if n == 0 {
+		return m, from, false
 	}
-	return q.messages.remove(n), true
+	m, from = q.messages.remove(n)
+	return m, from, true
 }
 
 // Peek returns what Take would, and removes nothing.
-func (q *Queue[R, M]) Peek(e Envelope) (m M, ok bool) {
+func (q *Queue[R, M]) Peek(e Envelope) (m M, from Envelope, ok bool) {
 	n := q.messages.earliest(e)
-	if n == nil {
-		return m, false
+	if n == 0 {
+		return m, from, false
 	}
-	return n.item, true
+	x := q.messages.entries.At(n)
+	return x.item, x.env, true
 }
 
 // Post adds a receive for which Take has found no message.
 func (q *Queue[R, M]) Post(e Envelope, r R) Ref[R] {
-	n := q.posted.add(e, r, false)
+	n := q.posted.add(e, r)
 	return Ref[R]{n, n.gen}
 }
 
@@ -103,9 +105,22 @@ func (q *Queue[R, M]) Arrive(e Envelope) (r R, ok bool) {
 	return q.posted.remove(best), true
 }
 
+// WouldMeet reports whether Arrive would find a receive.
+func (q *Queue[R, M]) WouldMeet(e Envelope) bool {
+	if n := q.posted.lone; n != nil {
+		return n.env.Fits(e)
+	}
+	for k, n := range &q.posted.kinds {
+		if n != 0 && q.posted.first(e.as(k)) != nil {
+			return true
+		}
+	}
+	return false
+}
+
 // Keep adds a message for which Arrive has found no receive.
 func (q *Queue[R, M]) Keep(e Envelope, m M) {
-	q.messages.add(e, m, true)
+	q.messages.add(e, m)
 }
 
 // Posted returns the envelope of a receive, and false if the receive waits no more.
@@ -136,14 +151,8 @@ func (q *Queue[R, M]) Sweep(f func(e Envelope, r R) bool) {
 	}
 }
 
-// Messages is an iterator over the waiting messages, in no particular order.
-func (q *Queue[R, M]) Messages(yield func(m M) bool) {
-	for n := range q.messages.all {
-		if !yield(n.item) {
-			return
-		}
-	}
-}
+// Messages is an iterator over the waiting messages and their envelopes, in the order of arrival. The loop must not change the queue.
+func (q *Queue[R, M]) Messages(yield func(e Envelope, m M) bool) { q.messages.all(yield) }
 
 // Waiting returns how many receives and how many messages wait.
 func (q *Queue[R, M]) Waiting() (receives, messages int) { return q.posted.n, q.messages.n }

@@ -18,13 +18,13 @@ import (
 // registry holds all open connections. A connection is unidentified until its handshake has proved it to be a client.
 type registry struct {
 	mu      sync.Mutex
-	limit   int                  // most connections in unknown, and in foreign
-	closed  bool                 // the server is closing
-	open    map[*conn]struct{}   // all connections
-	unknown []*conn              // unidentified connections of this user, the oldest first
-	foreign []*conn              // unidentified connections of other users, the oldest first
-	gone    chan struct{}        // signaled when a connection leaves unknown
-	named   map[codec.Proc]*conn // connections of accepted clients
+	limit   int                    // most connections in unknown, and in foreign
+	closed  bool                   // the server is closing
+	open    map[*conn]struct{}     // all connections
+	unknown []*conn                // unidentified connections of this user, the oldest first
+	foreign []*conn                // unidentified connections of other users, the oldest first
+	gone    chan struct{}          // signaled when a connection leaves unknown
+	named   map[codec.Proc][]*conn // connections of accepted clients, the oldest first
 }
 
 // acceptDelay returns how long to wait before the next connection is accepted; 0: accept it at once. When unknown is
@@ -85,7 +85,9 @@ func (r *registry) remove(c *conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.open, c)
-	if r.named[c.proc] == c {
+	if rest := slices.DeleteFunc(r.named[c.proc], func(o *conn) bool { return o == c }); len(rest) > 0 {
+		r.named[c.proc] = rest
+	} else {
 		delete(r.named, c.proc)
 	}
 	r.dropUnidentified(c)
@@ -96,16 +98,16 @@ func (r *registry) name(c *conn, p codec.Proc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.named == nil {
-		r.named = map[codec.Proc]*conn{}
+		r.named = map[codec.Proc][]*conn{}
 	}
-	c.proc, r.named[p] = p, c
+	c.proc, r.named[p] = p, append(r.named[p], c)
 }
 
-// find returns the open connection of a process, nil if there is none.
-func (r *registry) find(p codec.Proc) *conn {
+// find returns the open connections of a process.
+func (r *registry) find(p codec.Proc) []*conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.named[p]
+	return slices.Clone(r.named[p])
 }
 
 // dropUnidentified removes a connection from the unidentified ones. The caller holds the lock.
@@ -220,7 +222,11 @@ func (s *Server) shakeHands(c *conn, r io.Reader) (codec.Proc, bool) {
 	if !s.reg.identify(c) {
 		return codec.Proc{}, false
 	}
-	s.awaitHungUp(claim.proc)
+	for _, old := range s.reg.find(claim.proc) {
+		if claim.pid == 0 || claim.pid != old.pid { // not of another library in the same process
+			s.awaitHungUp(old)
+		}
+	}
 	if !s.submit(input{event: claim, from: c}) {
 		return codec.Proc{}, false
 	}
@@ -235,15 +241,11 @@ func (s *Server) shakeHands(c *conn, r io.Reader) (codec.Proc, bool) {
 // connection has sent before it, also on one machine, if it has much to do.
 const hangUpPatience = 500 * time.Millisecond
 
-// awaitHungUp waits until the loop has seen the end of an earlier connection of p whose client has hung up. A process
+// awaitHungUp waits until the loop has seen the end of an earlier connection whose client has hung up. A process
 // that ends without finalize may be followed at once by another of the same rank, as in a shell script. Each connection
 // has a reader of its own, so the second claim could overtake the end of the first connection. The core would refuse
 // it, as it does if the first client does not hang up.
-func (s *Server) awaitHungUp(p codec.Proc) {
-	old := s.reg.find(p)
-	if old == nil {
-		return
-	}
+func (s *Server) awaitHungUp(old *conn) {
 	patience, look := time.NewTimer(hangUpPatience), time.NewTicker(time.Millisecond)
 	defer patience.Stop()
 	defer look.Stop()
@@ -293,7 +295,7 @@ func (s *Server) admit(c *conn, h *codec.Handshake) (event, codec.Status, error)
 	if err != nil {
 		return event{}, codec.StatusErrNoPermissions, err
 	}
-	c.welcome = s.welcome(h, claim.proc)
+	c.pid, c.welcome = claim.pid, s.welcome(h, claim.proc)
 	return claim, codec.StatusSuccess, nil
 }
 

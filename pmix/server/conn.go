@@ -17,6 +17,7 @@ type conn struct {
 	since   time.Time         // time of the accept
 	verdict chan codec.Status // gets one status, the core's decision on the claim
 	tool    bool              // a tool connects; set before the claim
+	pid     int               // the process that connects, 0 if that is unknown; set before the claim
 	welcome []byte            // the answer if the claim is accepted; set before the claim
 	proc    codec.Proc        // the process, once its claim is accepted; the registry's lock protects it
 	over    chan struct{}     // closed when the loop has seen all frames and the end of the connection

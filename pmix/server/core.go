@@ -33,7 +33,7 @@ type core struct {
 func newCore(remote bool, second tick) *core {
 	c := &core{common: common{
 		clock: clock{second: second}, remote: remote,
-		roster: roster{spaces: map[string]*nspace{}, conns: map[connID]*process{}},
+		roster: roster{spaces: map[string]*nspace{}, conns: map[connID]*link{}},
 	}}
 	base := &c.common
 	c.fences = fences{
@@ -111,7 +111,8 @@ func (c *core) Step(ev event, out []action) []action {
 // deadline returns the tick by which the core wants its next step; zero stands for never.
 func (c *core) deadline() tick { return c.next }
 
-// claimProcess accepts a connection as the one of a process, or rejects it.
+// claimProcess accepts a connection as one of a process, or rejects it. A process that is connected may connect once more
+// for another PMIx library in it; the process that connects must be the same one.
 func (c *core) claimProcess(ev event) {
 	if ev.space != nil {
 		c.claimTool(ev)
@@ -122,8 +123,10 @@ func (c *core) claimProcess(ev event) {
 	switch {
 	case p == nil || !p.local:
 		status, why = codec.StatusErrNotFound, "claim of a process that this server does not serve"
-	case p.phase == phaseConnected:
+	case p.phase == phaseConnected && (p.pid == 0 || p.pid != ev.pid):
 		status, why = codec.StatusErrExists, "claim of a rank that is already connected"
+	case len(p.links) >= maxLibraries:
+		status, why = codec.StatusErrOutOfResource, "claim of a process with too many connections"
 	case p.exited:
 		status, why = codec.StatusErrNoPermissions, "claim of a rank whose process has ended"
 	}
@@ -131,10 +134,11 @@ func (c *core) claimProcess(ev event) {
 		c.rejectClaim(ev, status, why)
 		return
 	}
-	p.phase, p.conn, p.events, p.issue = phaseConnected, ev.conn, registrations{}, 0
-	c.conns[ev.conn] = p
-	p.pid = ev.pid
-	c.emit(action{kind: actConnected, proc: p.name, pid: ev.pid})
+	if p.phase != phaseConnected {
+		p.pid = ev.pid
+		c.emit(action{kind: actConnected, proc: p.name, pid: ev.pid})
+	}
+	c.conns[ev.conn] = p.addLink(ev.conn)
 	c.emit(action{kind: actAccept, conn: ev.conn, proc: p.name})
 }
 
@@ -144,24 +148,25 @@ func (c *core) rejectClaim(ev event, status codec.Status, why string) {
 	c.emit(action{kind: actReject, conn: ev.conn, status: status})
 }
 
-// endConnection acts on the end of a connection. A tool ends with its connection. A process that has not finalized is
-// lost, and everything that waits for it fails.
+// endConnection acts on the end of a connection. A tool ends with its connection. A process whose last connection ends
+// without finalize is lost, and everything that waits for it fails.
 func (c *core) endConnection(conn connID) {
-	p, ok := c.conns[conn]
+	l, ok := c.conns[conn]
 	if !ok {
 		return
 	}
+	p := l.process
 	delete(c.conns, conn)
 	c.dropRequests(conn)
+	live := p.dropLink(conn)
 	if p.space.tool {
-		p.conn = 0
 		c.removeJob(p.space.name)
 		return
 	}
-	if p.conn != conn || p.phase != phaseConnected {
+	if !live || len(p.links) > 0 {
 		return
 	}
-	p.phase, p.conn = phaseLost, 0
+	p.phase = phaseLost
 	c.emit(action{kind: actLost, proc: p.name})
 	c.failWaitersFor(p)
 }
@@ -203,11 +208,16 @@ func (c *core) failWaitersFor(p *process) {
 	c.gets.failWaiting(p.name, codec.StatusErrProcTermWoSync)
 }
 
-// finalize serves a finalize request.
+// finalize serves a finalize request. A process has finalized when its last connection has.
 func (c *core) finalize(at caller, _ *codec.FinalizeRequest) {
 	p := at.process
-	p.phase, p.conn = phaseFinalized, 0
+	p.dropLink(at.conn)
 	c.dropRequests(at.conn)
+	if len(p.links) > 0 {
+		c.reply(at, codec.StatusSuccess)
+		return
+	}
+	p.phase = phaseFinalized
 	if !p.space.tool {
 		c.emit(action{kind: actFinalized, proc: p.name})
 	}
@@ -260,11 +270,13 @@ func (c *core) removeJob(name string) {
 	}
 	c.fences.dropJob(s)
 	for _, p := range s.procs {
-		if p.conn != 0 {
-			conn := p.conn
-			p.phase, p.conn = phaseLost, 0 // so that endConnection reports no loss
-			c.emit(action{kind: actDrop, conn: conn, proc: p.name})
-			c.endConnection(conn)
+		links := p.links
+		if len(links) > 0 {
+			p.phase, p.links = phaseLost, nil // so that endConnection reports no loss
+		}
+		for _, l := range links {
+			c.emit(action{kind: actDrop, conn: l.conn, proc: p.name})
+			c.endConnection(l.conn)
 		}
 	}
 	delete(c.spaces, name)

@@ -97,7 +97,7 @@ func (k *clock) readTimeout(infos []codec.Info) tick {
 // roster lists the namespaces that the server knows, and the process behind each connection.
 type roster struct {
 	spaces map[string]*nspace
-	conns  map[connID]*process
+	conns  map[connID]*link
 }
 
 // find returns the state of a process, nil for one that the server does not know.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -13,7 +14,7 @@ const (
 	maxCachedSize = 4 << 20 // bytes of all of them together
 )
 
-// registrations list the events that a process asked for.
+// registrations list the events that a connection asked for.
 type registrations struct {
 	codes map[codec.Status][]filter // codec.StatusMaxErrConstant stands for all events that are not reserved
 	size  int                       // number of codes, and of processes that their filters name
@@ -31,7 +32,7 @@ type notice struct {
 }
 
 // events serves notifications: registrations of handlers, events that clients and the server raise, and those kept for
-// handlers that come late. Registrations are in the state of processes, and kept events in that of namespaces.
+// handlers that come late. Registrations are in the state of connections, and kept events in that of namespaces.
 type events struct {
 	*common
 	groups  *groups
@@ -39,7 +40,7 @@ type events struct {
 	errands *errands
 }
 
-// want reports whether a process asked for an event.
+// want reports whether a connection asked for an event.
 func (e *registrations) want(ev *codec.Event) bool {
 	if passes(e.codes[ev.Status], ev.Affected) {
 		return true
@@ -64,16 +65,17 @@ func (es *events) register(at caller, r *codec.RegisterEventsRequest) {
 		es.refuse(at, codec.StatusErrBadParam, "register events: "+err.Error())
 		return
 	}
+	l := es.conns[at.conn] // live, because serveFrame has found it
 	size := len(codes) * (1 + len(only))
-	if at.events.size+size > maxRemembered {
+	if l.events.size+size > maxRemembered {
 		es.refuse(at, codec.StatusErrOutOfResource, fmt.Sprintf("register events: more than %d codes and processes", maxRemembered))
 		return
 	}
-	at.events.add(codes, only)
+	l.events.add(codes, only)
 	es.reply(at, codec.StatusSuccess)
 	for _, n := range at.space.cache {
 		if !n.stale(es.now) && es.inRange(&n.Event, at.process) {
-			es.deliver(n, at.process)
+			es.deliver(n, l)
 		}
 	}
 }
@@ -96,12 +98,13 @@ func (e *registrations) add(codes []codec.Status, only filter) {
 
 // deregister serves a deregistration, which has no answer. A client sends one for a code when it has no handler left
 // for it, however many registrations there were.
-func (*events) deregister(at caller, r *codec.DeregisterEventsRequest) {
+func (es *events) deregister(at caller, r *codec.DeregisterEventsRequest) {
+	registered := &es.conns[at.conn].events
 	for _, code := range r.Codes {
-		for _, only := range at.events.codes[code] {
-			at.events.size -= 1 + len(only)
+		for _, only := range registered.codes[code] {
+			registered.size -= 1 + len(only)
 		}
-		delete(at.events.codes, code)
+		delete(registered.codes, code)
 	}
 }
 
@@ -142,7 +145,7 @@ func (es *events) checkRange(from *process, ev *codec.Event) error {
 	return nil
 }
 
-// raise delivers an event to every process of this node that wants it now, and keeps it for those that will. The process
+// raise delivers an event to every connection of this node that wants it now, and keeps it for those that will. The process
 // that the event comes from has handled it already.
 func (es *events) raise(ev codec.Event) error {
 	if ev.Range == codec.RangeRM || ev.Range == codec.RangeProcLocal {
@@ -156,8 +159,8 @@ func (es *events) raise(ev codec.Event) error {
 	if ev.Timeout > 0 {
 		n.until = es.now + tick(min(ev.Timeout, 1<<31))*es.second
 	}
-	for _, p := range es.listeners(&ev) {
-		es.deliver(n, p)
+	for _, l := range es.listeners(&ev) {
+		es.deliver(n, l)
 	}
 	if !ev.NoCache {
 		es.cacheNotice(n)
@@ -165,15 +168,15 @@ func (es *events) raise(ev codec.Event) error {
 	return nil
 }
 
-// listeners returns the connected processes that an event is for and that asked for it, by name. It looks at the connections
-// alone: a job has many more processes, on other nodes.
-func (es *events) listeners(ev *codec.Event) (found []*process) {
-	for conn, p := range es.conns {
-		if p.conn == conn && es.inRange(ev, p) && p.events.want(ev) { // not a connection that is closing
-			found = append(found, p)
+// listeners returns the live connections of processes that an event is for which asked for it, by the names of the
+// processes. It looks at the connections alone: a job has many more processes, on other nodes.
+func (es *events) listeners(ev *codec.Event) (found []*link) {
+	for conn, l := range es.conns {
+		if l.hasLink(conn) && es.inRange(ev, l.process) && l.events.want(ev) { // not a connection that is closing
+			found = append(found, l)
 		}
 	}
-	slices.SortFunc(found, func(a, b *process) int { return compareProcs(a.name, b.name) })
+	slices.SortFunc(found, func(a, b *link) int { return cmp.Or(compareProcs(a.name, b.name), cmp.Compare(a.conn, b.conn)) })
 	return found
 }
 
@@ -193,16 +196,16 @@ func (es *events) inRange(ev *codec.Event, p *process) bool {
 	}
 }
 
-// deliver sends an event to a process if it is connected, wants the event and has not had it.
-func (es *events) deliver(n *notice, p *process) {
-	if p.phase != phaseConnected || p.exited || p.name == n.Source || !p.events.want(&n.Event) {
+// deliver sends an event on a connection if it is live, wants the event and has not had it.
+func (es *events) deliver(n *notice, l *link) {
+	if !l.hasLink(l.conn) || l.exited || l.name == n.Source || !l.events.want(&n.Event) {
 		return
 	}
-	if _, heard := n.heard[p.conn]; heard {
+	if _, heard := n.heard[l.conn]; heard {
 		return
 	}
-	n.heard[p.conn] = struct{}{}
-	es.send(p.conn, codec.TagNotify, n.body)
+	n.heard[l.conn] = struct{}{}
+	es.send(l.conn, codec.TagNotify, n.body)
 }
 
 // stale reports whether the time of an event is over.

@@ -73,7 +73,7 @@ func (s *scene) step(ev event) {
 
 func (s *scene) event(a action) {
 	p := s.w.core.conns[a.conn]
-	if p == nil || p.conn != a.conn || p.exited {
+	if p == nil || !p.hasLink(a.conn) || p.exited {
 		s.t.Fatalf("event %s to a process that has ended", describeEvent(a.payload))
 	}
 	n, err := codec.DecodeNotification(a.payload)
@@ -196,7 +196,7 @@ func (s *scene) checkAnswers() {
 	}
 	for r := range s.asked {
 		// a process that finalizes gives up the pending requests of its other threads
-		if p := s.w.core.conns[r.conn]; p != nil && s.answered[r] == 0 && p.conn == r.conn {
+		if p := s.w.core.conns[r.conn]; p != nil && s.answered[r] == 0 && p.hasLink(r.conn) {
 			s.t.Fatalf("request %v was not answered", r)
 		}
 	}

@@ -126,7 +126,7 @@ func TestDefaultHandlers(t *testing.T) {
 	w.request(1, &codec.DeregisterEventsRequest{Codes: []codec.Status{codec.StatusMaxErrConstant}})
 	w.request(0, raised(-9999, codec.RangeNamespace))
 	w.expect("event 3 status -9999 from 0", "reply 0#104 ok")
-	if size := w.core.find(first(2)).events.size; size != 0 {
+	if size := w.core.find(first(2)).links[0].events.size; size != 0 {
 		t.Errorf("%d registrations are left, want none", size)
 	}
 }

@@ -88,7 +88,7 @@ func (gr *groups) readParts(f *fence, packed []byte) codec.Status {
 	slices.SortFunc(g.members, func(a, b *process) int { return compareProcs(a.name, b.name) })
 	g.members = slices.Compact(g.members)
 	for p, at := range f.joined {
-		if _, gone := p.gone(); at.conn != 0 && at.conn == p.conn && !gone && !takesPart(g.members, p) {
+		if _, gone := p.gone(); p.hasLink(at.conn) && !gone && !takesPart(g.members, p) {
 			return codec.StatusErrUnpackFailure // this node's part is not among them
 		}
 	}

@@ -72,7 +72,7 @@ var handlers = [...]handler{
 // serveFrame serves a client's message: a heartbeat or a request. After finalize a client may only deregister events,
 // which needs no answer.
 func (c *core) serveFrame(ev event) {
-	p, ok := c.conns[ev.conn]
+	l, ok := c.conns[ev.conn]
 	if !ok {
 		return
 	}
@@ -80,14 +80,14 @@ func (c *core) serveFrame(ev event) {
 		c.watches.recordHeartbeat(ev.conn)
 		return
 	}
-	at := caller{process: p, conn: ev.conn, tag: ev.tag}
+	at := caller{process: l.process, conn: ev.conn, tag: ev.tag}
 	r, err := c.requests.Decode(ev.payload)
 	if err != nil {
 		c.refuse(at, codec.StatusErrUnpackFailure, err.Error())
 		return
 	}
 	cmd := r.Command()
-	if p.conn != ev.conn {
+	if !l.hasLink(ev.conn) {
 		if cmd != codec.CmdDeregisterEvents {
 			c.refuse(at, codec.StatusErrInit, "request "+cmd.String()+" after finalize")
 		}

@@ -46,7 +46,6 @@ func (c *core) claimTool(ev event) {
 	}
 	p := ev.space.procs[0]
 	c.spaces[ev.space.name] = ev.space
-	p.phase, p.conn = phaseConnected, ev.conn
-	c.conns[ev.conn] = p
+	c.conns[ev.conn] = p.addLink(ev.conn)
 	c.emit(action{kind: actAccept, conn: ev.conn, proc: p.name})
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/goshmem/goshmem/pmix/codec"
 	"github.com/goshmem/goshmem/pmix/kvs"
@@ -11,9 +12,9 @@ type phase uint8
 
 const (
 	phaseNew       phase = iota // The process has never connected.
-	phaseConnected              // It has one live connection.
-	phaseFinalized              // It has finalized. It may connect again.
-	phaseLost                   // Its connection closed without a finalize. It may connect again.
+	phaseConnected              // It has a live connection, or several.
+	phaseFinalized              // It has finalized its last connection. It may connect again.
+	phaseLost                   // Its last connection closed without a finalize. It may connect again.
 )
 
 // process is the core's state of one process.
@@ -23,16 +24,45 @@ type process struct {
 	place     Proc
 	local     bool // The process is on this node.
 	phase     phase
-	conn      connID // zero unless connected
-	pid       int    // zero: unknown
-	issue     uint64 // shared.issue of the last shared answer that the process has got
+	links     []*link // its live connections, the oldest first; none unless connected
+	pid       int     // zero: unknown
 	exited    bool
 	exit      Exit   // valid when exited
 	seen      *sight // what its node has said, for a process of another node; nil: nothing
-	events    registrations
 	epilog    epilog
 	aborts    bool // The process asked for its own end along with that of others.
 	condemned bool // Another process asked for its end.
+}
+
+// maxLibraries bounds the live connections of one process.
+const maxLibraries = 8
+
+// link is one connection of a process. A process has one for each PMIx library in it: package shmem has a client, and
+// an MPI library that the same process calls has another.
+type link struct {
+	*process
+	conn   connID
+	events registrations
+	issue  uint64 // shared.issue of the last shared answer that the connection has got
+}
+
+// addLink adds a live connection to a process.
+func (p *process) addLink(conn connID) *link {
+	l := &link{process: p, conn: conn}
+	p.phase, p.links = phaseConnected, append(p.links, l)
+	return l
+}
+
+// dropLink takes a connection from the live ones. It returns false for one that is not live.
+func (p *process) dropLink(conn connID) bool {
+	n := len(p.links)
+	p.links = slices.DeleteFunc(p.links, func(l *link) bool { return l.conn == conn })
+	return len(p.links) < n
+}
+
+// hasLink reports whether a connection of the process is live: neither finalized nor lost.
+func (p *process) hasLink(conn connID) bool {
+	return slices.ContainsFunc(p.links, func(l *link) bool { return l.conn == conn })
 }
 
 // gone reports whether a process can send nothing more, and the status for the processes that wait for it. A process

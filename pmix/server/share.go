@@ -52,7 +52,7 @@ func (gs *gets) sendData(g *get, target *process) {
 	if s.shared.due && reader.space == s {
 		s.share()
 	}
-	if s.shared.reply == nil || reader.space != s || reader == target || reader.issue == s.shared.issue {
+	if s.shared.reply == nil || reader.space != s || reader.process == target || reader.issue == s.shared.issue {
 		reply, _ := s.store.Reply(target.name.Rank, g.reader)
 		gs.send(g.conn, g.tag, reply)
 		return

@@ -81,7 +81,7 @@ func TestGetBringsEverybodyAfterReconnect(t *testing.T) {
 	w.closeConn(0)
 	w.connect(0)
 	w.wantGet(0, getOf(1, "a"), "ok 1:a=1")
-	if w.core.find(first(0)).issue != w.core.find(first(1)).space.shared.issue {
+	if w.core.find(first(0)).links[0].issue != w.core.find(first(1)).space.shared.issue {
 		t.Error("the second connection got no shared data")
 	}
 }

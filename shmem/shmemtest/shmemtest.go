@@ -16,6 +16,9 @@
 // Run runs in the calling process only. A body fails the test by t.Error and its kin on any PE. The output of the PEs
 // is shown then, and always with -v. With -short, PEs run with it too.
 //
+// A PE may start others by mpi.Spawn, with the program and the arguments of the test itself. These execute the body, too, and mpi.World.Parent
+// tells them apart. If they fail, so does the test; it does not matter which of them end.
+//
 // PEs run on this machine as one node, or on emulated nodes: see Nodes and Main.
 //
 // Do not call Run in parallel tests. A lock of the machine lets one job run at a time, across packages too, because
@@ -50,6 +53,9 @@ const enterMarker = "\x01shmemtest: entered PE "
 
 // finishMarker begins the line by which a PE reports that it has finished without a failure.
 const finishMarker = "\x01shmemtest: finished PE "
+
+// failMarker begins the line by which a PE that another one has started reports a failure.
+const failMarker = "\x01shmemtest: failed PE "
 
 // defaultTimeout ends a job that hangs.
 const defaultTimeout = time.Minute
@@ -151,6 +157,16 @@ func run(t *testing.T, npes int, runAsPE func(), opts []Option) {
 func runBareBody(t *testing.T, body func(t *testing.T)) {
 	t.Helper()
 	pe := os.Getenv("PMIX_RANK")
+	if _, spawned := os.LookupEnv("GOSHMEM_PARENTS"); spawned { // a PE of the job has started this one
+		calls.inside = true
+		defer func() {
+			if t.Failed() { // the status of a job with Recover does not say so
+				fmt.Fprintf(os.Stdout, "%s%s of %s\n", failMarker, pe, os.Getenv("PMIX_NAMESPACE"))
+			}
+		}()
+		body(t)
+		t.SkipNow()
+	}
 	fmt.Fprintf(os.Stdout, "%s%s\n", enterMarker, pe)
 	calls.inside = true
 	body(t)
@@ -280,6 +296,7 @@ type output struct {
 	text     bytes.Buffer
 	entered  map[string]bool
 	finished map[string]bool
+	failed   []string // PEs that others have started, and in which the test has failed
 }
 
 // Write gets whole lines.
@@ -293,6 +310,10 @@ func (out *output) Write(b []byte) (int, error) {
 		}
 		if _, pe, ok := bytes.Cut(line, []byte(finishMarker)); ok {
 			out.finished[string(bytes.TrimSpace(pe))] = true
+			continue
+		}
+		if _, pe, ok := bytes.Cut(line, []byte(failMarker)); ok {
+			out.failed = append(out.failed, string(bytes.TrimSpace(pe)))
 			continue
 		}
 		out.text.Write(line)
@@ -319,6 +340,8 @@ func (out *output) checkEnd(t *testing.T, npes, nodes, status int, o *options) {
 		t.Errorf("%d of %s reached shmemtest.Run; they printed:\n%s", len(out.entered), pes, out.text.Bytes())
 	case o.launch.Recover && !out.onlyLost(npes, o.lost):
 		t.Errorf("of %s, %v finished, want all but %v; they printed:\n%s", pes, slices.Sorted(maps.Keys(out.finished)), o.lost, out.text.Bytes())
+	case len(out.failed) > 0:
+		t.Errorf("the test has failed in PEs %v, which PEs of the job have started; they printed:\n%s", out.failed, out.text.Bytes())
 	case testing.Verbose():
 		t.Logf("%s printed:\n%s", pes, out.text.Bytes())
 	}

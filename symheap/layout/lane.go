@@ -19,7 +19,8 @@ type Lane struct {
 	Cells uint64 // number of cells that the owner of the segment is done with, said now and then
 	Data  uint64 // bytes of data that it is done with, said with Cells
 	Want  uint32 // not 0: the sender waits for room
-	_     [44]byte
+	Hold  uint32 // not 0: the owner keeps much of the sender's, which announces messages that do not fit a cell
+	_     [40]byte
 }
 
 // Share is what sender and receiver of one long message, which does not go through the

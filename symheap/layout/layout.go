@@ -148,7 +148,12 @@
 // front of Data, so no reader is left. A sender without room sets Want before it arms its own
 // bell. The owner, after its store to Cells, looks at the sender's bell; if it is set, the
 // owner looks at Want, and rings. As for data and the bell, either the owner sees both or the
-// sender sees its room.
+// sender sees its room. Hold: the owner writes it, the sender loads it with Cells, and while it is set before each message (all
+// sequentially consistent). It orders nothing: a sender that has not seen it sends what fits the lane.
+//
+// Passage, which is not in a segment: Callers, LaneHeads and Lanes are as here, between PEs of two jobs, which map each other's segments, too. Gone: the
+// owner stores it (sequentially consistent) behind its last message. A PE of the other job that has loaded it reads the lane from the owner
+// once more, and finds all of these.
 //
 // Shares: the owner is the sender of a message. It stores Copied and then Turn before it
 // writes the cell that announces the message. It gives the share to no other message until
@@ -205,6 +210,8 @@
 // The deaths of a lost node have one number: the step does 1 to 4 for each of its PEs, then
 // 5, and then 6 for each.
 //
+// An epoch may begin without a death: then the page of another job has a new one, with whose PEs those of this job exchange messages.
+//
 // Who finds an incarnation fresh does not take it for dead before the page's Epoch has reached
 // Failure.Epoch. So a PE that is found dead is found by readers of the deaths up to an epoch, too:
 // an error that names a PE, and a list of the dead that is taken later, agree. The mark hides no
@@ -244,11 +251,13 @@
 // waits for them to enter a step of the collective before it returns, so it is at most one
 // call ahead of them.
 //
-// Teams[t].Offer: stored by the owner before it enters an agreement of team t, which orders
-// the store. Members that have left that agreement and not entered the next one read it.
+// Teams[t].Offer, Floors[t]: stored by the owner before it enters an agreement of team t, which orders
+// the stores. Members that have left that agreement and not entered the next one read them.
 //
 // Teams[t].Seq: written by the owner. When all members had left a team, they read it between
-// two barriers, and it becomes the greatest number that any of them has (coll.Rejoin).
+// two barriers, and it becomes the greatest number that any of them has (coll.Rejoin). The owner
+// stores it after Used when it makes a group. So a member that finds the number there at which the
+// group begins, or a greater one, knows that the owner claims the id no more (coll.Founding).
 //
 // Teams, Heap, Blocks, Progress: written by the owner only. They are here rather than in the
 // owner's private memory so that a successor that takes over the PE's number finds them.
@@ -278,7 +287,9 @@
 // As for the bell, membarrier supplies the barrier between the PE's store to Fill and its load
 // of State. So the PE finds BlockLeaving or BlockIdle, or the agent finds the records. Both may
 // be the case. Then the block is in Ready without anything new in it, which is why its reuse
-// depends on State, too.
+// depends on State, too. If the kernel leaves the barrier out (xunix.Membarrier), neither may be the case: the block is
+// BlockIdle with a record that the agent has not seen. So the agent looks back at blocks that it has left, and changes BlockIdle to
+// BlockQueued by compare-and-swap if Fill has grown in the same use: when a record is missing, and once after some time.
 //
 // Ready and Tail: the PE stores the block's number, then Tail (sequentially consistent). The
 // agent loads Tail (acquire). A block is in Ready once at most, because its State is BlockQueued from before the
@@ -316,7 +327,7 @@
 //
 // Reuse of a block: the PE stores Closed (release) after the last Fill. It uses a block again
 // if the block is Closed, its State is BlockIdle (acquire) and Done covers all its records.
-// From BlockIdle on, the agent does not look at the block until it finds it in Ready. What the
+// From BlockIdle on, the agent does not read the block's body until it finds it in Ready, or claims it in a look back. What the
 // agent may have to send again after a lost connection is not below Done. So nobody reads what
 // the PE overwrites. The blocks of a lost node need BlockIdle only.
 //
@@ -348,7 +359,7 @@ const (
 	Magic = 0x4d454d48534f47 // "GOSHMEM", little endian
 	// FailureMagic begins a failure page.
 	FailureMagic = 0x4c494146534f47 // "GOSFAIL", little endian
-	Version      = 22
+	Version      = 23
 
 	MaxRegions = 8
 	MaxTeams   = 64
@@ -463,7 +474,8 @@ type Control struct {
 	Process   Process
 	Voted     [MaxTeams]uint64      // of a team's first member: 1 if a member has voted in an agreement
 	Asked     [MaxLocal / 64]uint64 // of the node's first PE: who asks for the check of collectives; all make it if any PE does
-	_         [4096 - 256 - 8*MaxTeams - MaxLocal/8]byte
+	Floors    [MaxTeams]uint64      // by team: what survivors of the team tell each other about what is numbered above all that they know
+	_         [4096 - 256 - 2*8*MaxTeams - MaxLocal/8]byte
 	Bell      Bell
 	Heap      alloc.Header
 	_         [4096 - unsafe.Sizeof(alloc.Header{})]byte

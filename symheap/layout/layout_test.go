@@ -26,6 +26,7 @@ func TestOffsets(t *testing.T) {
 		{"Process size", unsafe.Sizeof(c.Process), 64},
 		{"Voted", unsafe.Offsetof(c.Voted), 4288},
 		{"Asked", unsafe.Offsetof(c.Asked), 4800},
+		{"Floors", unsafe.Offsetof(c.Floors), 4928},
 		{"Heap", unsafe.Offsetof(c.Heap), 8192},
 		{"Teams", unsafe.Offsetof(c.Teams), 12288},
 		{"Arrive", unsafe.Offsetof(c.Arrive), 16384},

@@ -476,6 +476,21 @@ func (s *Sender) StartPE(local layout.Local, incarnation uint32) {
 	s.pes[local] = outPE{incarnation: incarnation}
 }
 
+// Grow makes room for PEs with local indices below near. Those that are new have no records, and incarnation 0.
+func (s *Sender) Grow(near int) {
+	if near <= s.c.Near {
+		return
+	}
+	s.pes = append(s.pes, make([]outPE, near-s.c.Near)...)
+	s.c.Near, s.c.Limits.Near = near, near
+	for i := range s.nodes {
+		if n := &s.nodes[i]; n.streams != nil {
+			n.streams = append(n.streams, make([]outStream, near*layout.WireClasses-len(n.streams))...)
+			n.turns.grow(len(n.streams))
+		}
+	}
+}
+
 // dropStream forgets a stream and its blocks.
 func (s *Sender) dropStream(n *outNode, at int) {
 	st, blocks := &n.streams[at], s.pes[localOf(at)].blocks

@@ -23,6 +23,8 @@ var table = []group{
 			"pmix/codec", "pmix/kvs",
 			"symheap/layout", "symheap/alloc",
 			"mpi/match",
+			"mpi/sched",
+			"mpi/group",
 			"internal/plan", "internal/group", "internal/ending", "internal/fold", "internal/daemon/life", "internal/daemon/pulse",
 			"internal/wire", "internal/envvar", "internal/invariants",
 			"internal/lab/sample", "internal/control/session",
@@ -102,7 +104,7 @@ var table = []group{
 	{
 		layer:    "5",
 		packages: []string{"internal/bridge"},
-		note:     "by which `interop` gets at the groups of `shmem` and `mpi`",
+		note:     "by which `interop` and `mpi/win` get at what `shmem` and `mpi` do not export",
 		may:      []string{"coll"},
 	},
 	{
@@ -112,6 +114,11 @@ var table = []group{
 		never:    []string{"detector/...", "mpi/..."},
 	},
 	{
+		layer:    "6, objects",
+		packages: []string{"mpi/obj"},
+		may:      []string{"mpi"},
+	},
+	{
 		layer:    "6",
 		packages: []string{"mpi"},
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4", "layer 5"},
@@ -119,14 +126,14 @@ var table = []group{
 	},
 	{
 		layer:    "7",
-		packages: []string{"interop", "mpi/ft"},
+		packages: []string{"interop", "mpi/ft", "mpi/win"},
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4", "layer 5", "layer 6"},
 	},
 	{
 		layer:    "8",
 		packages: []string{"graph500", "perftest", "examples/..."},
 		note:     "users of the public API, like programs outside of the module",
-		may:      []string{"shmem", "mpi", "mpi/ft", "interop"},
+		may:      []string{"shmem", "mpi", "mpi/ft", "mpi/win", "interop"},
 	},
 	{layer: "node", packages: []string{"internal/control"}, may: []string{"layer 0", "layer 1"}},
 	{
@@ -173,7 +180,7 @@ var table = []group{
 	{
 		layer:    "lab",
 		note:     "experiments behind commands of oshrun",
-		packages: []string{"internal/lab/noise", "internal/lab/detectbench", "internal/lab/detectfigures", "internal/lab/agreebench", "internal/lab/ftcobench", "internal/lab/figures", "internal/lab/netfault", "internal/lab/plot", "internal/lab/rerun", "internal/lab/measure", "internal/lab/labtest"},
+		packages: []string{"internal/lab/noise", "internal/lab/detectbench", "internal/lab/detectfigures", "internal/lab/agreebench", "internal/lab/ftcobench", "internal/lab/ulfmbench", "internal/lab/figures", "internal/lab/netfault", "internal/lab/plot", "internal/lab/rerun", "internal/lab/measure", "internal/lab/labtest"},
 		may:      []string{"./..."},
 		never:    []string{"internal/cli", "cmd/..."},
 	},

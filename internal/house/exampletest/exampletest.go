@@ -126,6 +126,25 @@ func RunOnOneNode(t *testing.T, want func(n int) (pattern string, status int)) {
 	}
 }
 
+// RunBuilt starts the example in the current folder with the command in README.md and, without -short, on 2 emulated nodes.
+// The PEs run a build of the example in the folder dir, with other tags than the test has. want is that of RunOnOneNode.
+func RunBuilt(t *testing.T, dir string, want func(n int) (pattern string, status int)) {
+	t.Helper()
+	r := here(t)
+	checkSource(t, r)
+	folder := install(t, r)
+	n, err := strconv.Atoi(r.npes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := strings.Replace(r.Command, ".bin/", dir+"/", 1)
+	pattern, status := want(n)
+	start(t, folder, command, pattern, status)
+	if !testing.Short() {
+		start(t, folder, strings.Replace(command, "oshrun ", "oshrun --emulate 2 ", 1), pattern, status)
+	}
+}
+
 // Refuse starts the example in the current folder with a number of PEs that it does not support. The example must
 // end with status 1 and print no result.
 func Refuse(t *testing.T, n int) {

@@ -19,3 +19,12 @@ func SkipSerial(t testing.TB) {
 		t.Skip("one goroutine does everything: nothing for the race detector")
 	}
 }
+
+// JobSizes returns the numbers of processes of the jobs that collectives are tested with. Under the race detector it is one: races of goroutines are within a
+// process, and each process takes long to start.
+func JobSizes() []int {
+	if Race {
+		return []int{3}
+	}
+	return []int{1, 2, 3, 5, 8}
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/goshmem/goshmem/coll/agree"
 	"github.com/goshmem/goshmem/transport"
 	"github.com/goshmem/goshmem/transport/tcp"
 )
@@ -19,6 +20,12 @@ const (
 
 // room is the buffer of a PE for received bytes. Messages are small.
 const room = 64 << 10
+
+// A frame has the bytes that follow (u16, little endian), the variant (u8), and a message of package agree.
+const frameHeader = 3
+
+// maxFrame is the greatest number of bytes after the length.
+var maxFrame = 1 + agree.MostBytes(maxPEs)
 
 // link connects a PE with the others. A PE sends to another one on the connection that it has dialed.
 type link struct {
@@ -111,7 +118,7 @@ func (l *link) receive(from int, data []byte) error {
 	for len(rest) >= 2 {
 		n := int(binary.LittleEndian.Uint16(rest))
 		if n < 1 || n > maxFrame {
-			return fmt.Errorf("%w of PE %d: frame of %d bytes, want 1 to %d", errMessage, from, n, maxFrame)
+			return fmt.Errorf("%w of PE %d: frame of %d bytes, want 1 to %d", agree.ErrMessage, from, n, maxFrame)
 		}
 		if len(rest) < 2+n {
 			break

@@ -3,62 +3,13 @@ package agreebench
 import (
 	"bytes"
 	"errors"
-	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/goshmem/goshmem/coll/agree"
-	"github.com/goshmem/goshmem/coll/ftco"
 	"github.com/goshmem/goshmem/transport"
 	"github.com/goshmem/goshmem/transport/sim"
 )
-
-var sampleCollective = ftco.Msg{
-	Kind: ftco.Down, Committed: true, Call: ftco.Call{Kind: ftco.Allreduce, Uniform: true, Strict: true, Root: 3, Tag: 9},
-	Seq: 1 << 40, Value: ftco.Result, Sets: &ftco.Sets{Missing: []ftco.Node{1, 4}, Failed: []ftco.Node{4}},
-}
-
-// TestCodec: what is read is what was sent, field for field; nothing shorter and nothing longer is taken.
-func TestCodec(t *testing.T) {
-	t.Parallel()
-	vote := agree.Vote{Flags: 1 << 63, Payload: agree.Payload{1, 31: 7}}
-	plain := agree.Msg{Kind: agree.MsgVote, Outcome: agree.Undecided, Known: 5, Seq: 8, Base: 6, Vote: vote, Failed: []agree.Node{2, 250}}
-	full := plain
-	full.Collective = sampleCollective
-	for _, m := range []agree.Msg{{}, plain, full} {
-		b := appendAgreement(nil, &m)
-		got, err := readAgreement(b)
-		if err != nil || !reflect.DeepEqual(got, m) {
-			t.Errorf("%+v, %v, want %+v", got, err, m)
-		}
-		for n := range len(b) {
-			if _, err := readAgreement(b[:n]); !errors.Is(err, errMessage) {
-				t.Fatalf("the first %d of %d bytes: %v", n, len(b), err)
-			}
-		}
-		if _, err := readAgreement(append(b, 0)); !errors.Is(err, errMessage) {
-			t.Errorf("a byte too many: %v", err)
-		}
-	}
-	for _, m := range []ftco.Msg{{}, {Kind: ftco.Up, Value: ftco.NoValue}, sampleCollective} {
-		got, value, err := readAllreduce(appendAllreduce(nil, &m, &vote))
-		if err != nil || !reflect.DeepEqual(got, m) || value != vote {
-			t.Errorf("%+v, %+v, %v, want %+v, %+v", got, value, err, m, vote)
-		}
-	}
-}
-
-func FuzzRead(f *testing.F) {
-	f.Add(appendAgreement(nil, &agree.Msg{Kind: agree.MsgVote, Failed: []agree.Node{1}, Collective: sampleCollective}))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if m, err := readAgreement(b); err == nil && m.Collective.Kind != 0 {
-			if n, err := readAgreement(appendAgreement(nil, &m)); err != nil || !reflect.DeepEqual(m, n) {
-				t.Errorf("%+v becomes %+v, %v", m, n, err)
-			}
-		}
-		_, _, _ = readAllreduce(b)
-	})
-}
 
 // TestLink: messages come whole and in order through connections that cut them anywhere.
 func TestLink(t *testing.T) {
@@ -132,10 +83,10 @@ func TestLinkBreaks(t *testing.T) {
 	if err := l.trouble([]int{1}); err != nil {
 		t.Errorf("PE 1 is dead: %v, want no error", err)
 	}
-	if err := l.receive(1, []byte{0, 0, 1}); !errors.Is(err, errMessage) {
+	if err := l.receive(1, []byte{0, 0, 1}); !errors.Is(err, agree.ErrMessage) {
 		t.Errorf("empty frame: %v", err)
 	}
-	if err := l.receive(1, []byte{255, 255}); !errors.Is(err, errMessage) {
+	if err := l.receive(1, []byte{255, 255}); !errors.Is(err, agree.ErrMessage) {
 		t.Errorf("long frame: %v", err)
 	}
 }

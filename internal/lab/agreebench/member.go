@@ -66,7 +66,7 @@ func (a *agreer) peerFailed(pe int) {
 }
 
 func (a *agreer) receive(from int, message []byte) error {
-	m, err := readAgreement(message)
+	m, err := agree.ReadMsg(message)
 	if err != nil {
 		return fmt.Errorf("PE %d: %w", from, err)
 	}
@@ -79,7 +79,7 @@ func (a *agreer) step(ev agree.Event) {
 	for i := range a.actions {
 		switch act := &a.actions[i]; act.Kind {
 		case agree.Send:
-			a.message = appendAgreement(a.message[:0], &act.Msg)
+			a.message = agree.AppendMsg(a.message[:0], &act.Msg)
 			a.send(int(act.To), a.message)
 		case agree.Deliver:
 			a.decision, a.here = act.Decision, true
@@ -153,9 +153,9 @@ func (r *reducer) peerFailed(pe int) {
 
 func (r *reducer) receive(from int, message []byte) error {
 	v := slices.Index(r.members, from)
-	m, value, err := readAllreduce(message)
+	m, value, err := agree.ReadAllreduce(message)
 	if err == nil && v < 0 {
-		err = fmt.Errorf("%w of an allreduce: the sender is not in it", errMessage)
+		err = fmt.Errorf("%w of an allreduce: the sender is not in it", agree.ErrMessage)
 	}
 	if err != nil {
 		return fmt.Errorf("PE %d: %w", from, err)
@@ -173,7 +173,7 @@ func (r *reducer) step(ev ftco.Event, value *agree.Vote) {
 		switch a.Kind {
 		case ftco.Send:
 			v := values[a.Msg.Value] // zeros for ftco.NoValue
-			r.message = appendAllreduce(r.message[:0], &a.Msg, &v)
+			r.message = agree.AppendAllreduce(r.message[:0], &a.Msg, &v)
 			r.send(r.members[a.To], r.message)
 		case ftco.Keep:
 			values[a.Dst] = *value

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/goshmem/goshmem/coll/agree"
+	"github.com/goshmem/goshmem/coll/ftco"
 )
 
 // letter is a message on its way.
@@ -148,7 +149,7 @@ func TestMemberErrors(t *testing.T) {
 			t.Errorf("%s: %v, %v before any message, want neither a decision nor an error", a, ok, err)
 		}
 		for _, text := range []string{"", "short", strings.Repeat("x", 3*maxFrame)} {
-			if err := m.receive(0, []byte(text)); !errors.Is(err, errMessage) || !strings.Contains(err.Error(), "PE 0") {
+			if err := m.receive(0, []byte(text)); !errors.Is(err, agree.ErrMessage) || !strings.Contains(err.Error(), "PE 0") {
 				t.Errorf("%s: message of %d bytes: %v", a, len(text), err)
 			}
 		}
@@ -161,7 +162,7 @@ func TestMemberErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := m.receive(2, appendAllreduce(nil, &sampleCollective, &agree.Vote{})); !errors.Is(err, errMessage) {
+	if err := m.receive(2, agree.AppendAllreduce(nil, &ftco.Msg{Kind: ftco.Up}, &agree.Vote{})); !errors.Is(err, agree.ErrMessage) {
 		t.Errorf("message of a dead PE: %v", err)
 	}
 }

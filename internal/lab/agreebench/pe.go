@@ -238,7 +238,7 @@ func (p *pe) prepare() error {
 // take gives a message to the machine of its variant.
 func (p *pe) take(from int, variant byte, message []byte) error {
 	if int(variant) >= len(p.members) {
-		return fmt.Errorf("%w of PE %d: variant %d, want at most %d", errMessage, from, variant, len(p.members)-1)
+		return fmt.Errorf("%w of PE %d: variant %d, want at most %d", agree.ErrMessage, from, variant, len(p.members)-1)
 	}
 	return p.members[variant].receive(from, message)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/goshmem/goshmem/coll/agree"
 	"github.com/goshmem/goshmem/transport"
 	"github.com/goshmem/goshmem/transport/sim"
 )
@@ -67,7 +68,7 @@ func TestWaitEnds(t *testing.T) {
 	if err := p.wait(time.Minute, func() bool { return true }); !errors.Is(err, bad) {
 		t.Errorf("%v, want the error of a message", err)
 	}
-	if err := p.take(1, 3, nil); !errors.Is(err, errMessage) {
+	if err := p.take(1, 3, nil); !errors.Is(err, agree.ErrMessage) {
 		t.Errorf("message of a variant that is none: %v", err)
 	}
 }

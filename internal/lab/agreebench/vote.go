@@ -47,7 +47,7 @@ func expected(pes int, dead []int, call uint64, reduces bool) agree.Decision {
 func appendDecision(b []byte, d *agree.Decision) []byte {
 	b = binary.LittleEndian.AppendUint64(b, d.Seq)
 	b = append(b, byte(d.Outcome))
-	return appendNodes(appendVote(b, &d.Vote), d.Failed)
+	return agree.AppendNodes(agree.AppendVote(b, &d.Vote), d.Failed)
 }
 
 // differs returns how a decision differs from the one that is expected, or "".

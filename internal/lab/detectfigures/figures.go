@@ -24,6 +24,7 @@ type Options struct {
 	Periods    []time.Duration
 	Accuracy   []time.Duration // periods of Figure 8
 	Iterations int             // of each size in Figure 7
+	Time       time.Duration   // of each size in a round of Figure 7, at least
 	Samples    int             // failures of each emulated experiment
 	SimSamples int
 	SWIM       []string // reports of swimbench; empty: no rows of SWIM
@@ -54,12 +55,21 @@ const (
 	mostSamples   = 100000
 )
 
+// checkTime checks the time of a size.
+func checkTime(d time.Duration) error {
+	if d < 0 || d > time.Hour {
+		return fmt.Errorf("--time: %v, want 0s to 1h", d)
+	}
+	return nil
+}
+
 // Check checks the options, and reads the reports of swimbench.
 func (o *Options) Check() error {
 	if err := measure.FirstError(
 		measure.CheckNumbers("--nodes", o.Nodes, 2, mostEmulated, "nodes: one fails and others learn of it"),
 		measure.CheckNumbers("--sim-nodes", o.SimNodes, 2, mostSimulated, "simulated nodes"),
 		measure.CheckNumber("--iterations", o.Iterations, 1, 1<<30, "iterations of each size"),
+		checkTime(o.Time),
 		measure.CheckNumber("--samples", o.Samples, 1, mostSamples, "failures"),
 		measure.CheckNumber("--sim-samples", o.SimSamples, 1, mostSamples, "samples"),
 	); err != nil {

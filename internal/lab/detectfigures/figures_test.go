@@ -44,6 +44,7 @@ func TestCheck(t *testing.T) {
 		"--nodes: nothing":                                  func(o *Options) { o.Nodes = nil },
 		"--sim-nodes: 65537":                                func(o *Options) { o.SimNodes = []int{65537} },
 		"--iterations: 0":                                   func(o *Options) { o.Iterations = 0 },
+		"--time: -1s, want 0s to 1h":                        func(o *Options) { o.Time = -time.Second },
 		"--samples: 0":                                      func(o *Options) { o.Samples = 0 },
 		"--sim-samples: 0":                                  func(o *Options) { o.SimSamples = 0 },
 		"--periods: nothing":                                func(o *Options) { o.Periods = nil },

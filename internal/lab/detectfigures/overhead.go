@@ -19,7 +19,7 @@ func (o *Options) measureNoise(ctx context.Context) (*noise.Report, error) {
 	nodes := slices.Max(o.Nodes)
 	return noise.Measure(ctx, noise.Options{
 		// A pair of PEs on different nodes, and collectives of all. The tests of bench for package mpi are of one node.
-		Program: []string{"bench", "pingpong", "put_bw", "barrier", "reduce", "--far", "-m", "64:1K", "-i", fmt.Sprint(o.Iterations)},
+		Program: []string{"bench", "pingpong", "put_bw", "barrier", "reduce", "--far", "-m", "64:1K", "-i", fmt.Sprint(o.Iterations), "--time", o.Time.String()},
 		PEs:     nodes, Emulate: fmt.Sprint(nodes), Periods: noisePeriods, Samples: max(2, o.Samples), Warmup: 1, Seed: o.Seed, Tiers: o.Tiers,
 		Progress: o.Progress,
 	})

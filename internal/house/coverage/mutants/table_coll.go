@@ -140,7 +140,7 @@ var collMutants = []mutant{
 	{"choice.go", "took < old.Load()", "took > old.Load()", "the slowest trial decides", "TestDirectChoice"},
 	{"choice.go", "bits.OnesCount(uint(k)) & 1, true, false", "directly, true, false", "no trial goes through areas", "TestDirectChoice"},
 	{"choice.go", "/uint64(l.bytes)", "", "more bytes take longer", "TestDirectChoice"},
-	{"choice.go", "\tcase k == directTrials:\n\t\ttr.steps++\n", "\tcase k == directTrials:\n\t\ttr.steps++\n\t\tbreak\n", "members copy directly whatever they have measured", "TestDirectChoice"},
+	{"choice.go", "\tcase k == trials:\n\t\ttr.steps++\n", "\tcase k == trials:\n\t\ttr.steps++\n\t\tbreak\n", "members copy directly whatever they have measured", "TestDirectChoice"},
 
 	// direct.go
 	{"direct.go", "\t\tt.peer.others.Or(1 << p.class)\n", "", "what is slower directly is copied directly", "TestDirectChoice"},
@@ -158,7 +158,7 @@ var collMutants = []mutant{
 	{"direct.go", "\tif !ok {\n\t\treturn false, t.breakOnMismatch(p.with)\n", "\tif false && !ok {\n\t\treturn false, t.breakOnMismatch(p.with)\n", "a member does not see that the other one has called something else", "TestDirectMismatch"},
 	{"direct.go", "\tif len(t.contributors(last)) < 2 {\n\t\treturn false, nil\n\t}\n", "", "a member that died between the steps counts by what it said before", "Direct/directTolerant"},
 	{"direct.go", "\tif len(t.contributors(p.seq)) < 2 {\n\t\treturn false, nil\n\t}\n", "", "a member that died before the first step is taken for one that has called something else", "Direct/directTolerant"},
-	{"direct.go", "\t\tif p.t.me == 0 {\n\t\t\tacc, in", "\t\tif p.t.me != 0 {\n\t\t\tacc, in", "contributions are folded in the wrong order", "TestDirect"},
+	{"direct.go", "\t\tif p.t.me == 1 {\n\t\t\top(acc", "\t\tif p.t.me == 0 {\n\t\t\top(acc", "contributions are folded in the wrong order", "TestDirect"},
 	{"direct.go", "t.onlyContributor, t.peer.lent, p.with = p.root, p.lends, 1-t.me", "t.peer.lent, p.with = p.lends, 1-t.me", "the outcome of a broadcast names members that gave nothing", "Direct/direct"},
 	{"direct.go", "process.Read(unsafe.Add(dst, at), src+uint64(at)", "process.Read(unsafe.Add(dst, at), src", "each part is the first one of the source", "Direct/direct"},
 	{"direct.go", "process.Write(dst+uint64(at), unsafe.Add(src, at)", "process.Write(dst, unsafe.Add(src, at)", "each part is written to the beginning of the destination", "TestDirect"},
@@ -208,8 +208,20 @@ var collMutants = []mutant{
 	{"turns.go", "atomic.LoadUint64(r.progressOf(i))&both == both {", "atomic.LoadUint64(r.progressOf(i))&both != 0 {", "a block is left to a mate that has not found both members", "Data/homes3"},
 	{"turns.go", "r.mates&^r.found == 0 && r.missing() != 0", "r.missing() != 0", "members linger while mates are to run", none + "it takes longer"},
 
+	// pieces.go, lend.go, relay.go, scatterstream.go
+	{"pieces.go", "return t.awaitAll(ctx, seq+2-places)", "return nil", "a piece is overwritten while others read it", "Headed/pieces3"},
+	{"pieces.go", "\t\t\tgive(k)\n\t\t\tif err := t.meet(ctx, seq); err != nil {\n\t\t\t\treturn err\n\t\t\t}\n", "\t\t\tif err := t.meet(ctx, seq); err != nil {\n\t\t\t\treturn err\n\t\t\t}\n\t\t\tgive(k)\n", "a member enters before its piece is written", "Headed/pieces3"},
+	{"pieces.go", "if &dst[0] != &src[0] { // others", "if true { // others", "an exchange in place lends what it writes to", "Headed/heap3"},
+	{"lend.go", "t.meetLast(ctx, seq)", "t.meet(ctx, seq)", "lent memory changes before others have read it", "Headed/heapCanceled"},
+	{"lend.go", "case !t.someoneDied():", "default:", "what another process with a dead one's number holds is the result", "Headed/lentStrict"},
+	{"lend.go", "return said != 0, t.Whole()", "return true, t.Whole()", "what the kernel refused is missing", "Headed/lentRefused"},
+	{"relay.go", "err = t.awaitAreaPlace(ctx, seq, r.places)", "err = nil", "a piece of a chain is overwritten while the next member reads it", "Headed/pieces3"},
+	{"relay.go", "if _, err := t.awaitRoot(ctx, i, seq); err != nil {", "if _, err := t.awaitRoot(ctx, i, seq-1); err != nil {", "a member reads what the one before it has not written", "Headed/pieces3"},
+	{"rooted.go", "\tif t.me > 0 && len(dst) > 0 && &dst[0] == &src[0] {", "\tif false {", "a reduction in place takes the result of others for its own elements", "Headed/pieces3"},
+	{"scatterstream.go", "h, at = s.through, s.placeOf(seq)", "h, at = s.through, s.placeOf(seq+1)", "a slice is not where it is looked for", "Headed/pieces3"},
+
 	// shared.go
-	{"shared.go", "max(2, all/len(t.members))", "max(1, all/len(t.members))", "a piece is overwritten while others read the one before", "Data/areas"},
+	{"shared.go", "max(3, all/len(t.members))", "max(1, all/len(t.members))", "a piece is overwritten while others read the one before", "Data/areas"},
 	{"shared.go", "s.placeOf(i, k), s.room), hi)", "s.placeOf(i, k), s.room/2), hi)", "contributions overlap a share", "Data/areas"},
 	{"shared.go", "s.room / bytesOf[T](1) * members", "pieceBytes / bytesOf[T](1)", "a share is larger than its space", "TestLargeElements"},
 	{"shared.go", "if s.most == 0 {", "if false {", "elements that are too large for a share are reduced in pieces", "TestLargeElements"},
@@ -223,14 +235,13 @@ var collMutants = []mutant{
 	{"shared.go", "\t\tif s.diedBefore(seq) == nil {\n\t\t\ts.collectShares(k)\n\t\t}\n", "", "no member takes the others' shares", "Data/areas"},
 	{"shared.go", "\t\tseq++\n\t\tif err := s.t.meet(ctx, seq); err != nil {\n\t\t\treturn err\n\t\t}\n\t\tif s.diedBefore(seq) == nil {\n\t\t\ts.collectShares(k)\n\t\t}\n", "\t\tseq++\n\t\ts.collectShares(k)\n\t\tif err := s.t.meet(ctx, seq); err != nil {\n\t\t\treturn err\n\t\t}\n", "shares are taken before they are ready", "Data/areas"},
 	{"shared.go", "\t\tt.state.Seq = seq // nobody enters the other steps\n", "", "a wait covers steps of a reduction that uses no areas", "TestAreaOfAnyIsTaken"},
-	{"shared.go", "\t\tmine = 1\n\t\ts.contribute(0)\n\t}\n\tall, err := s.agreeOnAreas(ctx, h, mine)\n", "\t\tmine = 1\n\t}\n\tall, err := s.agreeOnAreas(ctx, h, mine)\n\ts.contribute(0)\n", "a member marks that its first piece is ready before it is", "Data/areas"},
+	{"shared.go", "\t\ts.contribute(0)\n\t}\n\tall, err := t.agreeOnAreas(ctx, h, seq, mine)\n", "\t}\n\tall, err := t.agreeOnAreas(ctx, h, seq, mine)\n\ts.contribute(0)\n", "a member marks that its first piece is ready before it is", "Data/areas"},
 	{"shared.go", "all = all && *(*uint64)(data) != 0", "all = *(*uint64)(data) != 0", "an area that is in use counts as free", "TestAreaOfAnyIsTaken"},
 	{"area.go", "\tif used && l.inUse(t)", "\tif false && l.inUse(t)", "two reductions use one area", "TestAreaOfOneTeam"},
 
 	// group.go
 	{"group.go", "top = max(top, o.top)", "top = o.top", "a group begins below a member's numbers", "Teams/histories"},
 	{"ids.go", "if t.held.pastClaim != nil && !t.held.pastClaim(i) || atomic.LoadUint64(&m.Teams[t.id].Used) == t.held.start {", "if atomic.LoadUint64(&m.Teams[t.id].Used) == t.held.start || t.held.pastClaim != nil && !t.held.pastClaim(i) {", "a member claims an id between the checks of its word and of its claim", "Teams/slowClaimFreed"},
-	{"ids.go", "\tif g.me == 0 {\n\t\tg.resetWords(start)\n\t}\n\tg.votes().reset(start)\n\tatomic.StoreUint64(&state.Used, start)\n", "\tatomic.StoreUint64(&state.Used, start)\n\tif g.me == 0 {\n\t\tg.resetWords(start)\n\t}\n\tg.votes().reset(start)\n", "a group counts as used before its words are set", none + "others read Used only after its owner's entry into the step of the claims, which comes after these stores: freeReleasedIDs checks pastClaim first, HasLeft needs a group that was made"},
 	{"ids.go", "if state.Used != 0 || state.Seq >= start {", "if state.Used != 0 {", "a group begins below numbers that were used since the offer", "TestSlowSplit"},
 	{"ids.go", "if state.Used != 0 || state.Seq >= start {", "if state.Seq >= start {", "an id that was claimed since the offer is claimed again", "TestClaimedSinceOffer"},
 	{"group.go", "m.claimID(members, id, top+1)\n\t\tif !claimed {", "m.claimID(members, id, top)\n\t\tif !claimed {", "a group begins at a member's number", "TestIDAgain"},

@@ -1,17 +1,15 @@
-package agreebench
+package agree
 
 import (
 	"encoding/binary"
 	"errors"
 	"fmt"
 
-	"github.com/goshmem/goshmem/coll/agree"
 	"github.com/goshmem/goshmem/coll/ftco"
 )
 
-// A message travels as a frame:
+// A message travels as bytes:
 //
-//	u16 bytes that follow, u8 variant, then
 //	of an agreement:  u8 kind, u8 outcome, u32 known, u64 seq, u64 base, vote, nodes (failed), collective if kind has it
 //	of an allreduce:  vote, collective
 //	vote:             u64 flags, 32 bytes payload
@@ -20,10 +18,9 @@ import (
 //	                  if flagSets
 //
 // in little endian.
-const frameHeader = 3
 
-// maxFrame is the greatest number of bytes after the length. Three lists of all PEs fit.
-const maxFrame = 3*(2+4*maxPEs) + 256
+// MostBytes returns the greatest number of bytes of a message among n members. Three lists of all members fit.
+func MostBytes(n int) int { return 3*(2+4*n) + 128 }
 
 // The flags of a collective message.
 const (
@@ -36,8 +33,8 @@ const (
 // flagCollective, in a kind of an agreement's message, says that a collective message follows.
 const flagCollective = 0x80
 
-// appendAgreement appends a message of an agreement.
-func appendAgreement(b []byte, m *agree.Msg) []byte {
+// AppendMsg appends a message of an agreement.
+func AppendMsg(b []byte, m *Msg) []byte {
 	kind := byte(m.Kind)
 	if m.Collective.Kind != 0 {
 		kind |= flagCollective
@@ -46,19 +43,19 @@ func appendAgreement(b []byte, m *agree.Msg) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(m.Known))
 	b = binary.LittleEndian.AppendUint64(b, m.Seq)
 	b = binary.LittleEndian.AppendUint64(b, m.Base)
-	b = appendVote(b, &m.Vote)
-	b = appendNodes(b, m.Failed)
+	b = AppendVote(b, &m.Vote)
+	b = AppendNodes(b, m.Failed)
 	if m.Collective.Kind != 0 {
 		b = appendCollective(b, &m.Collective)
 	}
 	return b
 }
 
-// readAgreement is the inverse of appendAgreement.
-func readAgreement(b []byte) (m agree.Msg, err error) {
+// ReadMsg is the inverse of AppendMsg.
+func ReadMsg(b []byte) (m Msg, err error) {
 	r := reader{rest: b}
 	kind := r.u8()
-	m.Kind, m.Outcome = agree.MsgKind(kind&^flagCollective), agree.Outcome(r.u8())
+	m.Kind, m.Outcome = MsgKind(kind&^flagCollective), Outcome(r.u8())
 	m.Known = int32(r.u32())
 	m.Seq, m.Base = r.u64(), r.u64()
 	m.Vote = r.vote()
@@ -69,25 +66,27 @@ func readAgreement(b []byte) (m agree.Msg, err error) {
 	return m, r.end("agreement")
 }
 
-// appendAllreduce appends a message of an allreduce and the value that travels with it.
-func appendAllreduce(b []byte, m *ftco.Msg, value *agree.Vote) []byte {
-	return appendCollective(appendVote(b, value), m)
+// AppendAllreduce appends a message of an allreduce and the value that travels with it.
+func AppendAllreduce(b []byte, m *ftco.Msg, value *Vote) []byte {
+	return appendCollective(AppendVote(b, value), m)
 }
 
-// readAllreduce is the inverse of appendAllreduce.
-func readAllreduce(b []byte) (m ftco.Msg, value agree.Vote, err error) {
+// ReadAllreduce is the inverse of AppendAllreduce.
+func ReadAllreduce(b []byte) (m ftco.Msg, value Vote, err error) {
 	r := reader{rest: b}
 	value = r.vote()
 	m = r.collective()
 	return m, value, r.end("allreduce")
 }
 
-func appendVote(b []byte, v *agree.Vote) []byte {
+// AppendVote appends a vote.
+func AppendVote(b []byte, v *Vote) []byte {
 	b = binary.LittleEndian.AppendUint64(b, v.Flags)
 	return append(b, v.Payload[:]...)
 }
 
-func appendNodes(b []byte, nodes []ftco.Node) []byte {
+// AppendNodes appends a list of nodes.
+func AppendNodes(b []byte, nodes []ftco.Node) []byte {
 	b = binary.LittleEndian.AppendUint16(b, uint16(len(nodes)))
 	for _, v := range nodes {
 		b = binary.LittleEndian.AppendUint32(b, uint32(v))
@@ -111,7 +110,7 @@ func appendCollective(b []byte, m *ftco.Msg) []byte {
 	b = binary.LittleEndian.AppendUint64(b, m.Seq)
 	b = binary.LittleEndian.AppendUint32(b, uint32(m.Value))
 	if m.Sets != nil {
-		b = appendNodes(appendNodes(b, m.Sets.Missing), m.Sets.Failed)
+		b = AppendNodes(AppendNodes(b, m.Sets.Missing), m.Sets.Failed)
 	}
 	return b
 }
@@ -137,7 +136,7 @@ func (r *reader) u16() uint16 { return binary.LittleEndian.Uint16(r.next(2)) }
 func (r *reader) u32() uint32 { return binary.LittleEndian.Uint32(r.next(4)) }
 func (r *reader) u64() uint64 { return binary.LittleEndian.Uint64(r.next(8)) }
 
-func (r *reader) vote() (v agree.Vote) {
+func (r *reader) vote() (v Vote) {
 	v.Flags = r.u64()
 	copy(v.Payload[:], r.next(len(v.Payload)))
 	return v
@@ -168,16 +167,16 @@ func (r *reader) collective() (m ftco.Msg) {
 	return m
 }
 
-// errMessage reports a message that no PE sends.
-var errMessage = errors.New("bad message")
+// ErrMessage reports a message that no PE sends.
+var ErrMessage = errors.New("bad message")
 
 // end returns an error unless the bytes were exactly a message of that kind.
 func (r *reader) end(what string) error {
 	switch {
 	case r.short:
-		return fmt.Errorf("%w of an %s: it is too short", errMessage, what)
+		return fmt.Errorf("%w of an %s: it is too short", ErrMessage, what)
 	case len(r.rest) > 0:
-		return fmt.Errorf("%w of an %s: %d bytes after its end, want none", errMessage, what, len(r.rest))
+		return fmt.Errorf("%w of an %s: %d bytes after its end, want none", ErrMessage, what, len(r.rest))
 	}
 	return nil
 }
