@@ -79,7 +79,7 @@ func (s *sink) Done(local layout.Local, class, node int, count uint64) {
 		return
 	}
 	s.cfg.Page.Traffic[local].Received += stream.HeaderSize
-	atomic.StoreUint64(&s.sources[local].wire.Done[class][node], count)
+	atomic.SwapUint64(&s.sources[local].wire.Done[class][node], count) // ordered before the bell (wait.Cond.Agent)
 	s.memory.touch(local)
 }
 
@@ -96,7 +96,7 @@ func (s *sink) Answer(local layout.Local, slot uint32, number uint64, status rec
 	s.cfg.Page.Traffic[local].Received += stream.HeaderSize
 	w := &s.sources[local].wire.Slots[slot]
 	w.Value, w.Status = value, uint32(status)
-	atomic.StoreUint64(&w.Seq, number+1)
+	atomic.SwapUint64(&w.Seq, number+1) // ordered before the bell (wait.Cond.Agent)
 	s.memory.ringOne(local)
 }
 

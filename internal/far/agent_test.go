@@ -213,7 +213,7 @@ func (a *testAgent) execute(id [2]uint32, s *agentStream) {
 	if len(c.bytes) == 0 {
 		s.chunks = slices.Delete(s.chunks, 0, 1)
 	}
-	atomic.StoreUint64(&a.wire.Done[id[1]][id[0]], s.next)
+	atomic.SwapUint64(&a.wire.Done[id[1]][id[0]], s.next)
 	rma.Target{Segment: a.maps[0].Segment(a.pe)}.Ring()
 }
 

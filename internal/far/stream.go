@@ -91,7 +91,7 @@ func enqueue(p *Port, s *stream) (queued bool) {
 	if queued {
 		atomic.StoreUint32(&p.wire.Ready[p.tail%layout.WireBlocks], uint32(s.index))
 		p.tail++
-		atomic.StoreUint64(&p.wire.Tail, p.tail) // a locked instruction: the agent's bell is read after it
+		atomic.SwapUint64(&p.wire.Tail, p.tail) // not Store (wait.Cond.Agent): the agent's bell is read after it
 	}
 	return queued
 }

@@ -27,8 +27,9 @@ type Cond struct {
 	Width  uint8          // bytes of the word: 2, 4 or 8
 	Signed bool           // the word is a signed integer
 	Cmp    Cmp            // word Cmp Val is the condition
-	// Agent says that the agent of the node writes the word. It stores it, and then loads the bell, by sequentially consistent
-	// operations: the wait needs no membarrier before it sleeps. And it writes soon as a rule: giveWay is for the first sleep.
+	// Agent says that the agent of the node writes the word, by atomic.Swap, and then loads the bell: the swap orders the two,
+	// so the wait needs no membarrier before it sleeps. (atomic.Store does not, in a build with the race detector: in mapped
+	// memory it is a plain store there.) And the agent writes soon as a rule: giveWay is for the first sleep.
 	Agent bool
 	// Alone says that the agent waits for other agents only: it writes within some microseconds as a rule, and no PE of the node
 	// needs the processor for that. The wait polls little and does not yield. Only with Agent.

@@ -125,7 +125,7 @@ func (t *Teams) writeResult(m *team, line int, r *span.Result) {
 		if copy(to.Body[at:], gave) < len(gave) {
 			to.Gave = layout.UpperTooMuch
 		}
-		atomic.StoreUint64(&to.Seq, x.start+r.Seq)
+		atomic.SwapUint64(&to.Seq, x.start+r.Seq) // ordered before the bell (wait.Cond.Agent)
 		t.cfg.Wake(x.pe)
 	}
 }
