@@ -20,6 +20,7 @@
 package interop
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -230,6 +231,15 @@ func twinFor(r *bridge.Ranks, mode shmem.Mode) *shmem.Team {
 //   - Source: shmem_barrier_all and MPI_Barrier.
 func BarrierAll(w *shmem.World, c *mpi.Comm) error {
 	return errors.Join(w.Ctx().Quiet(), c.Barrier())
+}
+
+// Quiet returns a request that is complete when all one-sided operations are that this goroutine has called on the context: shmem.Ctx.Quiet as a request of
+// mpi. So they can be waited for with messages, and be in a transaction (package mpi/ft).
+//
+//   - Errors: those of shmem.Ctx.Quiet, from Wait. Request.Cancel ends the wait.
+//   - Concurrent calls: allowed.
+func Quiet(c *shmem.Ctx) mpi.Request {
+	return mpi.Go(func(ctx context.Context) error { return c.With(ctx).Quiet() })
 }
 
 // Property is something that programs with both packages may rely on.

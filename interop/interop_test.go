@@ -9,11 +9,13 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/goshmem/goshmem/coll"
 	"github.com/goshmem/goshmem/internal/bridge"
 	"github.com/goshmem/goshmem/interop"
 	"github.com/goshmem/goshmem/mpi"
+	"github.com/goshmem/goshmem/mpi/ft"
 	"github.com/goshmem/goshmem/shmem"
 	"github.com/goshmem/goshmem/shmem/shmemtest"
 )
@@ -379,6 +381,35 @@ func TestBarrierAll(t *testing.T) {
 		}
 		if !interop.Query(interop.SamePEs) || interop.Query(interop.BarrierCompletes) || interop.Query(99) {
 			t.Error("Query is wrong")
+		}
+		ok(t, m.Finalize())
+	})
+}
+
+// One-sided operations and messages are in one block. When all ranks have accepted it, what was put is in its place.
+func TestQuietInBlock(t *testing.T) {
+	onNodes(t, 4, func(t *testing.T, w *shmem.World) {
+		m := must(mpi.Init())(t)
+		c := m.Comm()
+		x := must(shmem.Calloc[int64](w, 1000))(t)
+		next, prev := (w.MyPE()+1)%4, int64((w.MyPE()+3)%4)
+		src, got := make([]int64, 1000), make([]int64, 1)
+		for round := range int64(20) {
+			for i := range src {
+				src[i] = round*10 + int64(w.MyPE())
+			}
+			b := ft.Try(c, ft.Global)
+			ok(t, shmem.PutNBI(w.Ctx(), x, src, next))
+			ok(t, b.Add(interop.Quiet(w.Ctx()), nil))
+			ok(t, b.Add(mpi.Irecv(c, got, int(prev), 0)))
+			ok(t, b.Add(mpi.Isend(c, src[:1], next, 0)))
+			must(b.Finish(nil, time.Minute).Wait())(t)
+			for i, v := range x.Local() {
+				if v != round*10+prev || got[0] != v {
+					t.Fatalf("round %d: element %d is %d, message %d, want %d", round, i, v, got[0], round*10+prev)
+				}
+			}
+			ok(t, c.Barrier())
 		}
 		ok(t, m.Finalize())
 	})

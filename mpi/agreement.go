@@ -15,8 +15,8 @@ import (
 // The ranks of any communicator can agree by messages, whoever dies meanwhile: each rank drives a machine of package agree. The messages are those of a
 // communicator with the same ranks (group.agreeing), which stays when the other one is revoked.
 //
-//   - There are four lines of agreements, each with a machine of its own: those of Agree, of Iagree, of Shrink, and of uniform collectives. The ranks make the calls of a line in the
-//     same order; calls of different lines do not concern each other. A Shrink keeps its line until it is over, whatever number of votes it takes.
+//   - There are five lines of agreements, each with a machine of its own: those of Agree, of Iagree, of Shrink, of uniform collectives, and of TryBlocks. The
+//     ranks make the calls of a line in the same order; calls of different lines do not concern each other. A Shrink keeps its line until it is over, whatever number of votes it takes.
 //   - A machine steps in all calls that make progress, as the messages that wake it end (process.finished).
 //   - A rank that has its decision may be asked for it by others. So a rank that has freed the communicator without having met the others answers until
 //     Finalize. It tells them how many agreements it has begun: in a later one it counts as dead.
@@ -28,6 +28,7 @@ const (
 	lineIagree
 	lineShrink
 	lineUniform // uniform collectives
+	lineBlock   // TryBlocks
 	agreeLines
 )
 
@@ -74,11 +75,21 @@ func ackedOf(v *agree.Vote) uint64 { return binary.LittleEndian.Uint64(v.Payload
 // proposalOf returns the greatest proposal.
 func proposalOf(v *agree.Vote) uint64 { return binary.LittleEndian.Uint64(v.Payload[8:]) }
 
+// numberBlock sets the number of the block that a vote is on. The decision has the greatest one as its proposal, and the least.
+func numberBlock(v *agree.Vote, number uint64) {
+	binary.LittleEndian.PutUint64(v.Payload[8:], number)
+	binary.LittleEndian.PutUint64(v.Payload[16:], number)
+}
+
+// leastBlockOf returns the least number of a block that a rank has voted on.
+func leastBlockOf(v *agree.Vote) uint64 { return binary.LittleEndian.Uint64(v.Payload[16:]) }
+
 // combineVotes combines what votes have beside their flags.
 func combineVotes(dst, src *agree.Payload) {
 	le := binary.LittleEndian
 	le.PutUint64(dst[:], min(le.Uint64(dst[:]), le.Uint64(src[:])))
 	le.PutUint64(dst[8:], max(le.Uint64(dst[8:]), le.Uint64(src[8:])))
+	le.PutUint64(dst[16:], min(le.Uint64(dst[16:]), le.Uint64(src[16:])))
 }
 
 // start begins a call of a line, as soon as those before have returned.
@@ -87,31 +98,39 @@ func (a *agreement) start(op string, line int, call *agreeCall) *request {
 	e.job.Waiter.Beat()
 	e.mu.Lock()
 	defer e.unlock()
-	r := a.g.newRequest(op, span{})
-	call.r = r
-	r.general, r.rare, r.agreement = true, true, a
+	call.r = a.g.newRequest(op, span{})
 	if !e.closed.Load() {
-		e.progress() // before the checks: it may learn of what ends the call
+		e.progress() // it may learn of what ends the call
 	}
+	a.startLocked(line, call)
+	return call.r
+}
+
+// startLocked is start for a caller that has the engine's lock, and has made the call's request.
+func (a *agreement) startLocked(line int, call *agreeCall) {
+	e, r, op := a.g.e, call.r, call.r.op
+	r.general, r.rare, r.agreement = true, true, a
 	switch {
-	case e.closed.Load() || a.of.freed.Load() || line == lineUniform && a.of.revoked.Load():
+	case e.closed.Load() || a.of.freed.Load() || (line == lineUniform || line == lineBlock) && a.of.revoked.Load():
 		e.complete(r, a.of.endedError(op))
-		return r
+		return
 	case line == lineUniform && areBroken(a.of):
 		e.complete(r, a.of.brokenError(op))
-		return r
+		return
 	case a.gone == nil:
 		if err := a.begin(); err != nil {
 			e.complete(r, usage(op, ErrArgument, "%v", err))
-			return r
+			return
 		}
 	}
 	x := &a.lines[line]
 	if x.calls = append(x.calls, call); len(x.calls) == 1 {
 		a.cast(line, call.vote)
 	}
-	return r
 }
+
+// started returns how many calls of a line have begun.
+func (x *agreeLine) started() uint64 { return x.begun + uint64(max(len(x.calls)-1, 0)) }
 
 // begin makes the machines, and receives the messages for them.
 func (a *agreement) begin() error {
@@ -121,14 +140,14 @@ func (a *agreement) begin() error {
 		if asked, given := agreements[a.of.info[infoAgreement]]; given && (i == lineAgree || i == lineIagree) {
 			how = asked
 		}
-		how.N, how.Me, how.Rebalance, how.Combine = g.n, g.me, true, combineVotes
+		how.N, how.Me, how.Rebalance, how.Combine, how.Unite = g.n, g.me, true, combineVotes, uniteFaults
 		m, err := agree.New(how)
 		if err != nil {
 			return err
 		}
 		a.lines[i].machine = m
 	}
-	a.gone, a.inbox = make([]bool, g.n), make([]byte, agree.MostBytes(g.n))
+	a.gone, a.inbox = make([]bool, g.n), make([]byte, agree.MostBytes(g.n, g.n*faultBytes))
 	for rank, pe := range g.pes {
 		if g.e.isDead(pe) {
 			a.peerFailed(rank)
@@ -276,7 +295,7 @@ func (a *agreement) leave() {
 		begun[i] = a.lines[i].begun
 	}
 	for rank := range a.g.pes {
-		a.g.tellOne(rank, noticeAgreed, parcel{to: begun[lineAgree], offset: begun[lineIagree], from: begun[lineShrink], size: begun[lineUniform]})
+		a.g.tellOne(rank, noticeAgreed, parcel{to: begun[lineAgree], offset: begun[lineIagree], from: begun[lineShrink], size: begun[lineUniform], addr: begun[lineBlock]})
 	}
 	if a.gone == nil {
 		a.close()
@@ -292,7 +311,7 @@ func noteAgreed(e *engine, comm uint32, rank int, p *parcel) {
 	if g.agreement.left == nil {
 		g.agreement.left = make([][agreeLines]uint64, g.n)
 	}
-	g.agreement.left[rank] = [agreeLines]uint64{p.to + 1, p.offset + 1, p.from + 1, p.size + 1}
+	g.agreement.left[rank] = [agreeLines]uint64{p.to + 1, p.offset + 1, p.from + 1, p.size + 1, p.addr + 1}
 	wakeSleepers(g)
 }
 

@@ -29,7 +29,8 @@ const (
 	noticeHold    = 6 // it keeps much of the reader's: {to: 1: announce messages, 0: no more}
 	noticePort    = 8 // of a port: see meeting.go
 	noticeGone    = 7 // it has finalized, and sent its last message to processes of other jobs
-	noticeAgreed  = 5 // it has left the communicator of agreements: {to, offset, from, size: how many it has begun of each line}
+	noticeAgreed  = 5 // it has left the communicator of agreements: {to, offset, from, size, addr: how many it has begun of each line}
+	noticeBlock   = 9 // a TryBlock with a collective has failed, and it votes: {to: in which vote}
 )
 
 // parcel is the body of a cell about a long message.

@@ -59,6 +59,7 @@ type group struct {
 	validated        atomic.Pointer[validation]   // ranks that are recognized as dead; nil: none
 	outer            *group                       // of an inner communicator (validate.go); otherwise nil
 	twin             bridge.Twin                  // the team that it is one with: see package interop
+	blocks           blocks                       // TryBlocks of this rank
 
 	sleeping []*request            // whose waiters sleep. Guarded by the engine's lock
 	taken    map[*message]struct{} // messages that Mprobe has taken, and Mrecv has not received

@@ -94,6 +94,7 @@ func (e *engine) shutDown() {
 	}
 	e.closed.Store(true)
 	defer leaveForeign(e)
+	endGenerals(e)
 	for _, g := range e.ended {
 		if !g.freed.Load() {
 			if g.t != nil && !isWorld(g) {
@@ -163,6 +164,11 @@ func (e *engine) lookAround(r *request) {
 func (e *engine) endIfPeerLeft(r *request) {
 	e.mu.Lock()
 	defer e.unlock()
+	endIfLeft(e, r)
+}
+
+// endIfLeft is endIfPeerLeft for a caller that has the engine's lock.
+func endIfLeft(e *engine, r *request) {
 	switch {
 	case r.isDone():
 		return
@@ -171,6 +177,9 @@ func (e *engine) endIfPeerLeft(r *request) {
 		return
 	case r.partition != nil:
 		r.partition.lookForLeft()
+		return
+	case r.block != nil:
+		r.block.look()
 		return
 	case r.general:
 		return
@@ -236,6 +245,7 @@ func (e *engine) wakeDeserted() {
 	e.mu.Lock()
 	defer e.unlock()
 	e.wakeProbes(nil, envelope{})
+	lookForDeserted(e)
 	for _, g := range e.groups {
 		if g.agreement != nil {
 			g.agreement.look()

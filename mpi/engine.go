@@ -35,6 +35,8 @@ type engine struct {
 	posts         uint          // receives that began while others waited
 	idle          time.Duration // sleeps of the driver that nothing has ended, since wakeDeserted
 	lookedAround  atomic.Int64  // when lookAround last called wakeDeserted
+
+	generals map[*request]struct{} // requests of Go that go on
 }
 
 func newEngine(j *job.Job) *engine {
@@ -115,6 +117,7 @@ func (e *engine) enter(g *group) {
 	}
 	e.noteEarly(g)
 	noteRevokedEarly(e, g)
+	noteBlocksEarly(e, g)
 	e.progress()
 	g.ackedEpoch.Store(0)
 	g.unackedDeath.Store(len(g.failedSince(0)) > 0)

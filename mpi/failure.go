@@ -65,6 +65,7 @@ func (e *engine) failRequestsWith(pe layout.PE) {
 		e.discardQueued(l, e.failByDeath)
 	}
 	e.wakeProbes(nil, envelope{})
+	defer lookInBlocks(e)
 	for _, g := range e.groups {
 		rank := g.rank(pe)
 		if rank < 0 {

@@ -31,7 +31,7 @@ var procNullStatus = Status{Source: ProcNull, Tag: AnyTag}
 //
 // A short send is complete when Isend returns, and so is what goes to ProcNull or comes from it. WaitAny and the like return such a request
 // once, too: they note it in the slice that they are given.
-type Request struct {
+type Request struct { //nolint:recvcheck // RaiseError alone changes the handle
 	r   *request
 	gen uint64          // the generation of r; useKept as well for a request that was complete at once, and that WaitAny or the like has not returned
 	ctx context.Context //nolint:containedctx // With's purpose
@@ -75,8 +75,12 @@ func (q Request) unclaim() { rma.StoreRelease(&q.r.use, q.gen) }
 
 // conclude ends the call that finds the request done, and returns its outcome. A request with an error
 // keeps it for all later calls.
-func (q Request) conclude() (Status, error) {
+func (q Request) conclude() (Status, error) { return q.concludeBy(handled) }
+
+// concludeBy is conclude that gives an error to handle, and returns what that returns.
+func (q Request) concludeBy(handle func(g *group, err error) error) (Status, error) {
 	r := q.r
+	r.takeRaised()
 	if isDebug && !r.recv {
 		if err := checkBuffer(r); err != nil && r.err == nil {
 			r.err = err
@@ -89,7 +93,7 @@ func (q Request) conclude() (Status, error) {
 		r.after(r)
 		r.after = nil
 	}
-	s, err := r.status, handled(r.g, r.g.reportDeath(r.err))
+	s, err := r.status, handle(r.g, r.g.reportDeath(r.err))
 	r.err, r.buf, r.ref = err, nil, match.Ref[*request]{}
 	rma.StoreRelease(&r.use, q.gen|useKept)
 	return s, err
@@ -153,6 +157,7 @@ func (q Request) Status() (s Status, done bool, err error) {
 	if err := r.deathError(); err != nil || !r.isDone() {
 		return emptyStatus, false, markPending(err)
 	}
+	r.takeRaised()
 	return r.status, true, r.g.reportDeath(r.err)
 }
 

@@ -15,19 +15,20 @@ type queue = match.Queue[*request, kept]
 // has met its receive goes to the layer of transfers; a message that has not is kept here.
 type matcher struct {
 	transfers
-	groups   map[uint32]*group // communicators of this process, by number
-	lastUsed *group            // group that queueOf has returned the queue of last; may be nil
-	future   map[uint32]*queue // messages of communicators that other members have made and this process has not, by number
-	kept     keptStore
-	hoards   []hoard          // by PE of the sender; nil: nothing was kept
-	hoarded  int              // bytes in all hoards
-	probes   []*probe         // whose goroutines sleep
-	meetings []*meeting       // at ports, of roots of Accept and Connect
-	ports    map[uint64]*port // open ones of this process, by number
-	givenUp  []earlyGivenUp   // calls that other ranks have given up in such communicators
-	early    []earlyLeft      // ranks that have left such communicators
-	revoked  []uint32         // communicators that other members have made and revoked, and this process has not made
-	broken   []uint32         // communicators that other members have made and given up, and this process has not made
+	groups       map[uint32]*group // communicators of this process, by number
+	lastUsed     *group            // group that queueOf has returned the queue of last; may be nil
+	future       map[uint32]*queue // messages of communicators that other members have made and this process has not, by number
+	kept         keptStore
+	hoards       []hoard          // by PE of the sender; nil: nothing was kept
+	hoarded      int              // bytes in all hoards
+	probes       []*probe         // whose goroutines sleep
+	meetings     []*meeting       // at ports, of roots of Accept and Connect
+	ports        map[uint64]*port // open ones of this process, by number
+	givenUp      []earlyGivenUp   // calls that other ranks have given up in such communicators
+	early        []earlyLeft      // ranks that have left such communicators
+	revoked      []uint32         // communicators that other members have made and revoked, and this process has not made
+	broken       []uint32         // communicators that other members have made and given up, and this process has not made
+	failedBlocks []earlyBlock     // votes on TryBlocks in such communicators
 }
 
 // queueOf returns the queue of a communicator by its number. It returns nil if the communicator was freed

@@ -343,7 +343,8 @@ func (m Message) receive(op string, s span) (Request, error) {
 	return r.handle(nil), nil //nolint:staticcheck // no context
 }
 
-// Cancel cancels a receive that has met no message: Wait returns ErrRequestCanceled then. Any other request goes on.
+// Cancel cancels a receive that has met no message: Wait returns ErrRequestCanceled then. Of a request of Go, it ends the context of the function. Any other
+// request goes on.
 //
 //   - Errors: *UsageError for a send, and while another goroutine waits for the request.
 //   - Concurrent calls: allowed, on different requests.
@@ -359,8 +360,12 @@ func (q Request) Cancel() error {
 	if r.isDone() {
 		return nil
 	}
+	if r.rare && r.stop != nil {
+		r.stop(ErrRequestCanceled)
+		return nil
+	}
 	if !r.recv {
-		return usage(op, ErrArgument, "the request is not a receive, want one of Irecv")
+		return usage(op, ErrArgument, "the request is not a receive, want one of Irecv or of Go")
 	}
 	e := r.g.e
 	e.mu.Lock()

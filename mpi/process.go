@@ -26,7 +26,7 @@ type process struct {
 
 	// mu is the engine's lock. No goroutine waits for another process while it holds mu.
 	mu         wait.Lock
-	finished   []*request    // messages of schedules that have ended, for advance
+	finished   []*request    // messages of schedules, and requests in TryBlocks, that have ended, for advance
 	advance    func()        // goes on with their schedules and releases the lock: engine.advance
 	access     []peerMemory  // by PE
 	deathEpoch atomic.Uint64 // epoch of the failure page up to which processDeaths has acted
@@ -91,7 +91,7 @@ func (p *process) complete(r *request, err error) {
 		}
 		r.err = err
 	}
-	if r.rare && (r.parent != nil || r.detached) {
+	if r.rare && (r.parent != nil || r.detached || r.inBlock != nil) {
 		p.finished = append(p.finished, r)
 	}
 	sleeper := r.sleeper

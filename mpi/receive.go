@@ -91,6 +91,8 @@ func (e *engine) receiveCell(l *inLane) {
 			noteAgreed(e, comm, rank, (*parcel)(unsafe.Pointer(&c.Body)))
 		case noticePort:
 			notePort(e, comm, l.from(c), (*parcel)(unsafe.Pointer(&c.Body)))
+		case noticeBlock:
+			noteBlock(e, comm, (*parcel)(unsafe.Pointer(&c.Body)).to)
 		case noticeAsk:
 			noteAsk(e, comm, rank, (*parcel)(unsafe.Pointer(&c.Body)))
 		}

@@ -52,11 +52,16 @@ type request struct {
 
 	schedule  *schedule        // of a collective; nil: a message
 	parent    *schedule        // of a message of a schedule
-	step      int32            // of a message of a schedule: its step
+	step      int32            // of a message of a schedule: its step; of a request in a TryBlock: its index
 	place     int32            // of a message of a schedule: its place in schedule.open
 	after     func(r *request) // what its waiter does when it is complete; nil: nothing
 	agreement *agreement       // of an agreement, or of a message for it; otherwise nil
 	partition *partition       // of a round of partitioned messages; otherwise nil
+
+	block   *block                  // of the end of a TryBlock; otherwise nil
+	inBlock *block                  // the TryBlock that waits for it; nil: none
+	raised  error                   // of RaiseError; otherwise nil
+	stop    context.CancelCauseFunc // of Go: ends the context of its function
 }
 
 // Marks of request.use.
@@ -90,6 +95,7 @@ func (r *request) handle(ctx context.Context) Request {
 func (r *request) recycle() {
 	if r.rare {
 		r.rare, r.schedule, r.parent, r.after, r.agreement, r.partition, r.general, r.detached = false, nil, nil, nil, nil, nil, false, false
+		r.block, r.inBlock, r.raised, r.stop = nil, nil, nil, nil
 	}
 	if r.direct {
 		r.g, r.direct, r.done = nil, false, 0
@@ -248,6 +254,8 @@ func (r *request) describeAwaited() string {
 		return "the votes of the other ranks"
 	case r.partition != nil:
 		return r.partition.describeAwaited()
+	case r.block != nil:
+		return r.block.describeAwaited()
 	case r.general:
 		return "the goroutine of this call"
 	case r.schedule != nil:

@@ -57,6 +57,7 @@ func (g *group) revoke() {
 	g.revoked.Store(true)
 	g.e.endRequests(g, g.revokedError)
 	g.agreeing.agreement.failLine(lineUniform, g.revokedError)
+	g.agreeing.agreement.failLine(lineBlock, g.revokedError)
 	endInner(g)
 	for _, part := range [...]*group{g, g.partitioned} {
 		dropQueuedSends(part)

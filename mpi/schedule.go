@@ -347,6 +347,10 @@ func (e *engine) advanceSchedules() {
 		last := len(e.finished) - 1
 		r := e.finished[last]
 		e.finished[last], e.finished = nil, e.finished[:last]
+		if b := r.inBlock; b != nil {
+			b.noteDone(r)
+			continue
+		}
 		s, step := r.parent, int(r.step)
 		if s == nil {
 			if r.agreement != nil && r.recv {

@@ -7,12 +7,13 @@ type ballot struct {
 }
 
 // add combines another ballot with b.
-func (b *ballot) add(other *ballot, combine func(dst, src *Payload)) {
+func (b *ballot) add(other *ballot, cfg *Config) {
 	b.vote.Flags &= other.vote.Flags
 	b.failed = union(b.failed, other.failed)
-	if combine != nil {
-		combine(&b.vote.Payload, &other.vote.Payload)
+	if cfg.Combine != nil {
+		cfg.Combine(&b.vote.Payload, &other.vote.Payload)
 	}
+	b.vote.Body = cfg.unite(b.vote.Body, other.vote.Body)
 }
 
 // kid holds the ballot of a child.
@@ -83,14 +84,14 @@ func (s *ballots) coverBelow(w *view, v Node) bool {
 }
 
 // addBelow adds to the ballot the votes of all nodes below v, in the order of the tree.
-func (s *ballots) addBelow(w *view, v Node, to *ballot, combine func(dst, src *Payload)) {
+func (s *ballots) addBelow(w *view, v Node, to *ballot, cfg *Config) {
 	t := w.group.tree
 	end := t.End(v)
 	for c := v + 1; c < end; c = t.End(c) {
 		if b := s.of(&w.group, c); b != nil {
-			to.add(b, combine)
+			to.add(b, cfg)
 		} else if w.isDead(c) {
-			s.addBelow(w, c, to, combine)
+			s.addBelow(w, c, to, cfg)
 		}
 	}
 }

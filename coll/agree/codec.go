@@ -12,15 +12,16 @@ import (
 //
 //	of an agreement:  u8 kind, u8 outcome, u32 known, u64 seq, u64 base, vote, nodes (failed), collective if kind has it
 //	of an allreduce:  vote, collective
-//	vote:             u64 flags, 32 bytes payload
+//	vote:             u64 flags, 32 bytes payload, u32 length of the body, body
 //	nodes:            u16 count, u32 each
 //	collective:       u8 kind, u8 flags, u8 call, u32 root, u32 tag, u64 seq, u32 value; nodes (missing) and nodes (failed)
 //	                  if flagSets
 //
 // in little endian.
 
-// MostBytes returns the greatest number of bytes of a message among n members. Three lists of all members fit.
-func MostBytes(n int) int { return 3*(2+4*n) + 128 }
+// MostBytes returns the greatest number of bytes of a message among n members whose united bodies have body bytes at most. Three lists of all
+// members fit.
+func MostBytes(n, body int) int { return 3*(2+4*n) + 132 + body }
 
 // The flags of a collective message.
 const (
@@ -82,7 +83,9 @@ func ReadAllreduce(b []byte) (m ftco.Msg, value Vote, err error) {
 // AppendVote appends a vote.
 func AppendVote(b []byte, v *Vote) []byte {
 	b = binary.LittleEndian.AppendUint64(b, v.Flags)
-	return append(b, v.Payload[:]...)
+	b = append(b, v.Payload[:]...)
+	b = binary.LittleEndian.AppendUint32(b, uint32(len(v.Body)))
+	return append(b, v.Body...)
 }
 
 // AppendNodes appends a list of nodes.
@@ -139,6 +142,11 @@ func (r *reader) u64() uint64 { return binary.LittleEndian.Uint64(r.next(8)) }
 func (r *reader) vote() (v Vote) {
 	v.Flags = r.u64()
 	copy(v.Payload[:], r.next(len(v.Payload)))
+	if n := int(r.u32()); n > len(r.rest) {
+		r.short, r.rest = true, nil
+	} else if n > 0 {
+		v.Body = string(r.next(n))
+	}
 	return v
 }
 

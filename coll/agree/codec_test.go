@@ -17,7 +17,7 @@ var sampleCollective = ftco.Msg{
 // TestCodec: what is read is what was sent, field for field; nothing shorter and nothing longer is taken.
 func TestCodec(t *testing.T) {
 	t.Parallel()
-	vote := agree.Vote{Flags: 1 << 63, Payload: agree.Payload{1, 31: 7}}
+	vote := agree.Vote{Flags: 1 << 63, Payload: agree.Payload{1, 31: 7}, Body: "faults"}
 	plain := agree.Msg{Kind: agree.MsgVote, Outcome: agree.Undecided, Known: 5, Seq: 8, Base: 6, Vote: vote, Failed: []agree.Node{2, 250}}
 	full := plain
 	full.Collective = sampleCollective

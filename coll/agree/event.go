@@ -32,6 +32,7 @@ type Event struct {
 type Vote struct {
 	Flags   uint64 // the decision has the AND of all votes
 	Payload Payload
+	Body    string // bytes, which Config.Unite unites; mostly empty
 }
 
 // Payload is a small value that travels in messages.

@@ -32,6 +32,9 @@ type Config struct {
 	// of the lowest member that voted.
 	Combine func(dst, src *Payload)
 
+	// Unite unites the bodies of two votes that are not both empty, under the same rule. If Unite is nil, bodies are dropped.
+	Unite func(a, b string) string
+
 	AskAll  bool // two-phase: an uncertain member asks all others
 	Promote bool // two-phase: a member that would block is UNDECIDED instead
 	Durable bool // early-returning: no member returns before every living one holds the decision
@@ -65,6 +68,14 @@ func (c *Config) incarnation(p Node) uint32 {
 
 // isPeer reports whether p is a member other than the local one.
 func (c *Config) isPeer(p Node) bool { return p >= 0 && int(p) < c.N && int(p) != c.Me }
+
+// unite returns the bodies of two votes in one.
+func (c *Config) unite(a, b string) string {
+	if c.Unite == nil || a == "" && b == "" {
+		return ""
+	}
+	return c.Unite(a, b)
+}
 
 // Machine is one member's part in the agreements of a group. One of its fields is set, by the
 // algorithm.

@@ -68,6 +68,8 @@ func (r *round) append(b []byte) []byte {
 func (b *ballot) append(to []byte) []byte {
 	to = binary.AppendUvarint(to, b.vote.Flags)
 	to = append(to, b.vote.Payload[:]...)
+	to = binary.AppendUvarint(to, uint64(len(b.vote.Body)))
+	to = append(to, b.vote.Body...)
 	return appendNodes(to, b.failed)
 }
 

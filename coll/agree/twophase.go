@@ -169,7 +169,7 @@ func (m *twoPhase) freeze() {
 	r := &m.now
 	r.frozen = true
 	r.ballot.failed = union(r.ballot.failed, m.view.dead)
-	r.ballots.addBelow(&m.view, m.view.group.me, &r.ballot, m.cfg.Combine)
+	r.ballots.addBelow(&m.view, m.view.group.me, &r.ballot, &m.cfg)
 }
 
 // send sends a message of the current round to node v.

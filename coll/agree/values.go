@@ -28,7 +28,7 @@ func (e *earlyReturning) carryOut(s *side, a *ftco.Action, in *ballot, out []Act
 		*st.makeBuffer(s, a.Dst) = *in
 	case ftco.Combine:
 		if dst, src := st.buffer(s, a.Dst), st.buffer(s, a.Src); dst != nil && src != nil {
-			dst.add(src, e.cfg.Combine)
+			dst.add(src, &e.cfg)
 		}
 	case ftco.Decide:
 		if src := st.buffer(s, a.Src); src != nil {

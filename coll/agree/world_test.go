@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -53,6 +54,7 @@ type proc struct {
 func newWorld(cfg Config, seed uint64, verbose bool) *world {
 	w := &world{rng: rand.New(rand.NewPCG(seed, 11)), cfg: cfg, n: cfg.N, links: map[[2]int][]Msg{}, place: map[[2]int]int{}, budget: -1, rounds: 1, verbose: verbose}
 	w.cfg.Combine = tally
+	w.cfg.Unite = func(a, b string) string { return a + b }
 	for p := range w.n {
 		cfg := w.cfg
 		cfg.Me = p
@@ -113,7 +115,19 @@ func tally(dst, src *Payload) {
 func ballotFor(p int) Vote {
 	v := Vote{Flags: ^(uint64(1) << (p % 64))}
 	v.Payload[p/2] = 1 << (4 * (p % 2))
+	if p%3 > 0 { // the others have no body
+		v.Body = string([]byte{byte(p)})
+	}
 	return v
+}
+
+// isInBody reports whether the body has that of member p as often as the payload counts it.
+func isInBody(d *Decision, p int) bool {
+	want := countOf(d, p)
+	if p%3 == 0 {
+		want = 0
+	}
+	return strings.Count(d.Body, string([]byte{byte(p)})) == want
 }
 
 func countOf(d *Decision, p int) int { return int(d.Payload[p/2]>>(4*(p%2))) & 15 }
@@ -410,6 +424,9 @@ func (w *world) checkDecision(i, p int, d *Decision) {
 		bit := d.Flags&(1<<(q%64)) == 0
 		if c > 1 || bit != (c == 1) || pr.alive && c != 1 {
 			w.fail("round %d: member %d counts member %d %d times, flags %x", i+1, p, q, c, d.Flags)
+		}
+		if !isInBody(d, q) {
+			w.fail("round %d: the body of member %d is %q, want member %d in it %d times", i+1, p, d.Body, q, c)
 		}
 		if c == 0 && !slices.Contains(d.Failed, Node(q)) {
 			w.fail("round %d: member %d does not count member %d, and lists only %v as failed", i+1, p, q, d.Failed)

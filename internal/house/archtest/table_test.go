@@ -104,7 +104,7 @@ var table = []group{
 	{
 		layer:    "5",
 		packages: []string{"internal/bridge"},
-		note:     "by which `interop` and `mpi/win` get at what `shmem` and `mpi` do not export",
+		note:     "by which `interop`, `mpi/win` and `mpi/ft` get at what `shmem` and `mpi` do not export",
 		may:      []string{"coll"},
 	},
 	{

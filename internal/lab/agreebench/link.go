@@ -25,7 +25,7 @@ const room = 64 << 10
 const frameHeader = 3
 
 // maxFrame is the greatest number of bytes after the length.
-var maxFrame = 1 + agree.MostBytes(maxPEs)
+var maxFrame = 1 + agree.MostBytes(maxPEs, 0)
 
 // link connects a PE with the others. A PE sends to another one on the connection that it has dialed.
 type link struct {
