@@ -259,3 +259,15 @@ func checkSource(t *testing.T, r Row) {
 		t.Errorf("the comment of main.go does not end with %q", r.Command)
 	}
 }
+
+// Program starts the program in the current folder, which has no line in README.md's table, by a command as those have. pattern and status are those of Run.
+// Program returns the output.
+func Program(t *testing.T, command, pattern string, status int) (output string) {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	output, _ = startAmid(t, install(t, Row{Name: filepath.Base(dir)}), command, pattern, status, func(int) {})
+	return output
+}
