@@ -274,8 +274,9 @@ func (f *nodeFault) noteDeaths(s *nodeStrike) {
 	}
 	for i, node := range s.nodes {
 		whole := s.parts[i] == wholePart || s.parts[i] == silentPart
-		f.mayLack = f.mayLack || whole && !s.stops || len(f.living(nameOf(node))) == 0 // its PEs may be known to be dead before
-		f.lose(nameOf(node))
+		host := nameOf(node)
+		f.emptied[host] = f.emptied[host] || whole && !s.stops || len(f.living(host)) == 0
+		f.lose(host)
 	}
 }
 
