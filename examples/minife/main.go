@@ -107,7 +107,9 @@ func run() error {
 	} else if iteration, dies := o.kills[w.Comm().Rank()]; dies {
 		o.fault = func(now int) {
 			if now == iteration {
-				_ = syscall.Kill(os.Getpid(), syscall.SIGSEGV)
+				if self, err := os.FindProcess(os.Getpid()); err == nil {
+					_ = self.Signal(syscall.SIGSEGV)
+				}
 				select {}
 			}
 		}
