@@ -1,6 +1,9 @@
 package daemon
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 	"testing"
@@ -16,6 +19,27 @@ func TestOrphansAreSwept(t *testing.T) {
 	s.orphans.sweep(s.table.allStarted(), time.Now().Add(deadline))
 	if is := look(orphan); !is.over() {
 		t.Errorf("process %d is %+v after its job, want it gone", orphan, is)
+	}
+}
+
+// A process that becomes another program has no environment for a moment. Its job is known all the same.
+func TestEnvironmentAmidExec(t *testing.T) {
+	needProgram(t, "setsid")
+	script := filepath.Join(t.TempDir(), "again")
+	if err := os.WriteFile(script, []byte("exec sh $0\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := startTest(t, []App{shell(1, fmt.Sprintf(`setsid sh -c 'echo $$; exec sh %s' & wait`, script))})
+	child, names := s.number(), []string{s.table.jobs[0].nspace}
+	for range 3000 {
+		if !environOf(child).hasAnyJob(names) {
+			t.Fatalf("process %d, which is %+v, has environment %q, want that of the job", child, look(child), environOf(child))
+		}
+	}
+	s.Signal(syscall.SIGKILL)
+	s.orphans.sweep(s.table.allStarted(), time.Now().Add(deadline))
+	if is := look(child); !is.over() {
+		t.Errorf("process %d is %+v after its job, want it gone", child, is)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/goshmem/goshmem/internal/envvar"
 )
@@ -106,13 +107,29 @@ func (p *localPE) descends(pid int) bool {
 // environment is the environment of a process as it was when its program began: settings between zero bytes.
 type environment []byte
 
-// environOf returns the environment of a process, nil if that cannot be read.
+// Bounds of how often environOf looks.
+const (
+	execTime = time.Second // far longer than a process that becomes another program has no environment
+	bareSeen = 3           // how often a process is seen with arguments and without an environment that has none
+)
+
+// environOf returns the environment of a process, nil if that cannot be read. In the midst of an exec, a process has neither
+// environment nor arguments for a moment, which is waited for: it would be taken for one of another job.
 func environOf(pid int) environment {
-	env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		return nil
+	began := time.Now()
+	for bare := 0; bare < bareSeen && time.Since(began) < execTime; time.Sleep(100 * time.Microsecond) {
+		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+		if err != nil || look(pid).over() {
+			return nil
+		}
+		if len(env) > 0 {
+			return append([]byte{0}, env...)
+		}
+		if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && len(args) > 0 {
+			bare++ // the first time, the exec may have ended since
+		}
 	}
-	return append([]byte{0}, env...)
+	return nil
 }
 
 // has says whether the environment has a setting.
