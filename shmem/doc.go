@@ -62,7 +62,8 @@
 //     [Ctx.Destroy], [Ctx.SessionStart]
 //   - locks: [NewLock], [LockAt], [Lock.Acquire], [Lock.Try], [Lock.Release]
 //   - failures, beyond the specification: [World.Failed], [World.AckFailed], [World.OnFailure], [Team.Agree],
-//     [Team.Validate], [Team.Shrink], [Team.Outcome]
+//     [Team.Validate], [Team.Shrink], [Team.Outcome]; copies of objects that outlive them: [NewCheckpoint],
+//     [Checkpoint.Commit], [Checkpoint.Restore], [GetCommitted]
 //
 // # Teams and contexts
 //

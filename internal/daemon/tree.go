@@ -117,7 +117,7 @@ const (
 // environment nor arguments for a moment, which is waited for: it would be taken for one of another job.
 func environOf(pid int) environment {
 	began := time.Now()
-	for bare := 0; bare < bareSeen && time.Since(began) < execTime; time.Sleep(100 * time.Microsecond) {
+	for bare := 0; bare < bareSeen && time.Since(began) < execTime; <-time.After(100 * time.Microsecond) {
 		env, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 		if err != nil || look(pid).over() {
 			return nil

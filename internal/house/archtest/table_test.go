@@ -25,7 +25,7 @@ var table = []group{
 			"mpi/match",
 			"mpi/sched",
 			"mpi/group",
-			"internal/plan", "internal/group", "internal/ending", "internal/fold", "internal/daemon/life", "internal/daemon/pulse",
+			"internal/plan", "internal/group", "internal/ending", "internal/fold", "internal/parity", "internal/daemon/life", "internal/daemon/pulse",
 			"internal/wire", "internal/envvar", "internal/invariants",
 			"internal/lab/sample", "internal/control/session",
 			"internal/agent/express", "internal/agent/record", "internal/agent/stream",
@@ -112,6 +112,11 @@ var table = []group{
 		packages: []string{"shmem"},
 		may:      []string{"layer 0", "layer 1", "layer 2", "layer 3", "layer 4", "layer 5"},
 		never:    []string{"detector/...", "mpi/..."},
+	},
+	{
+		layer:    "6, codes",
+		packages: []string{"shmem/erasure"},
+		may:      []string{"shmem"},
 	},
 	{
 		layer:    "6, objects",
@@ -221,6 +226,7 @@ var owners = []owner{
 	{"github.com/spf13/pflag", []string{"internal/cli"}, "only the command line has flags of that kind"},
 	{"github.com/cilium/ebpf", []string{"detector/kernel", "detector/responder", "internal/lab/netfault"}, "kernel programs have few owners"},
 	{"github.com/dchest/siphash", []string{"detector/packet"}, "MACs have one owner"},
+	{"github.com/klauspost/reedsolomon", []string{"shmem/erasure"}, "erasure codes have one owner"},
 }
 
 // testOnly are modules that only tests, and packages of test helpers, may import.

@@ -48,9 +48,13 @@ type Loss struct {
 // status 3. Lose returns its output.
 func Lose(t *testing.T, l Loss) (output string) {
 	t.Helper()
-	r := here(t)
-	command := fmt.Sprintf("oshrun --emulate 3 %s --recover .bin/%s %s", l.Options, r.Name, l.Args)
-	output, said := startAmid(t, install(t, r), command, l.Pattern, 3, func(oshrun int) { l.kill(t, oshrun, r.Name) })
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Base(dir)
+	command := fmt.Sprintf("oshrun --emulate 3 %s --recover .bin/%s %s", l.Options, name, l.Args)
+	output, said := startAmid(t, install(t, Row{Name: name}), command, l.Pattern, 3, func(oshrun int) { l.kill(t, oshrun, name) })
 	if l.Victim != OnePE && !strings.Contains(said, " is lost with ") {
 		t.Errorf("standard error %q, want the loss of a node in it", said)
 	}
