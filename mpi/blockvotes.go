@@ -125,6 +125,9 @@ func (x *blocks) answer(g *group) {
 	call.r = g.agreeing.newRequest(opFinish, span{})
 	call.r.rare, call.r.detached = true, true
 	call.r.after = func(r *request) {
+		if r.err == nil {
+			return // next has decided, and another answer may be under way
+		}
 		x.answers = false
 		if b := x.heir; b != nil && b.outcome == nil { // the vote has failed
 			x.heir = nil

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/goshmem/goshmem/internal/bridge"
 )
 
 // # Revocation
@@ -58,6 +60,11 @@ func (g *group) revoke() {
 	g.e.endRequests(g, g.revokedError)
 	g.agreeing.agreement.failLine(lineUniform, g.revokedError)
 	g.agreeing.agreement.failLine(lineBlock, g.revokedError)
+	for _, b := range slices.Clone(g.blocks.ending) { // their requests may be of other communicators, and of ranks that wait for this one
+		if b.mode != bridge.BlockLocal && !b.voting {
+			b.giveUp(ErrRevoked, bridge.Broken)
+		}
+	}
 	endInner(g)
 	for _, part := range [...]*group{g, g.partitioned} {
 		dropQueuedSends(part)

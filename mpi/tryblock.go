@@ -156,7 +156,11 @@ func (b *block) Finish(requests any, timeout time.Duration) any {
 			b.waiting++
 		}
 	}
-	if x := &b.g.blocks; b.mode != bridge.BlockLocal && (isNoticed(b.g) || x.answers || x.verdict != nil) {
+	switch x := &b.g.blocks; {
+	case b.mode == bridge.BlockLocal:
+	case b.g.revoked.Load():
+		b.giveUp(ErrRevoked, bridge.Broken)
+	case isNoticed(b.g) || x.answers || x.verdict != nil:
 		b.giveUp(errElsewhere, bridge.Elsewhere)
 	}
 	b.lookForDeaths()

@@ -134,6 +134,7 @@ func (s *solver) load(iteration int, holders, copies []int32) error {
 				return err
 			}
 			states[box] = state
+			s.saved.rr[iteration] = s.rr // belongs to the state, also if this restore does not come to its end
 		}
 		i := slices.IndexFunc(former, func(p *part) bool { return p.number == box })
 		var p *part

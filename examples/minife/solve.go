@@ -39,6 +39,9 @@ func (s *solver) iterate() error {
 	if err != nil && !errors.Is(err, errGivenUp) {
 		return err
 	}
+	if err != nil {
+		b.Raise(err) // this rank has not done the step, even if its requests are complete at the end
+	}
 	if err == nil && (s.iteration+1)%s.o.every == 0 {
 		s.saved.send(s, b)
 	}

@@ -333,15 +333,20 @@ func TestRevoke(t *testing.T) {
 		for range 10 {
 			c, err := world.Dup()
 			ok(t, err)
+			other, err := c.Dup()
+			ok(t, err)
 			b := ft.Try(c, ft.Global)
 			if c.Rank() == 1 {
 				ok(t, c.Revoke())
-			} else if _, err := b.Finish(nil, 0).Wait(); !errors.Is(err, mpi.ErrRevoked) || b.Decision() != ft.Reject {
-				t.Fatalf("decision %v, error %v", b.Decision(), err)
+			} else {
+				_ = b.Add(mpi.Irecv(other, make([]int, 1), 1, 0)) // which rank 1 has left
+				if _, err := b.Finish(nil, 0).Wait(); !errors.Is(err, mpi.ErrRevoked) || b.Decision() != ft.Reject {
+					t.Fatalf("decision %v, error %v", b.Decision(), err)
+				}
 			}
 			_, err = c.Agree(1)
 			ok(t, err)
-			ok(t, c.Free())
+			ok(t, errors.Join(other.Free(), c.Free()))
 		}
 	})
 }

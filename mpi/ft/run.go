@@ -54,7 +54,7 @@ func Run(w *mpi.World, policy Policy, command mpi.Command, body func(s *State) e
 	}
 	if joined != nil {
 		s.Comm, s.Role, s.began = joined, Recovered, false
-		if err := s.agreeEpoch(); err != nil {
+		if err := s.meet(); err != nil {
 			if err := s.recover(err, policy, command); err != nil {
 				return err
 			}
@@ -109,9 +109,21 @@ func (s *State) recover(err error, policy Policy, command mpi.Command) error {
 		}
 		_ = s.Comm.Free() // of the World's it is an error
 		s.Comm = made
-		err = s.agreeEpoch()
+		err = s.meet()
 	}
 	return nil
+}
+
+// meet is agreeEpoch. After an error of a death the ranks leave the communicator as they do after body: others may be in body already, and have left it
+// so.
+func (s *State) meet() error {
+	err := s.agreeEpoch()
+	if err != nil && isOfDeath(err) {
+		if _, err := s.finish(err); err != nil {
+			return err
+		}
+	}
+	return err
 }
 
 // agreeEpoch finds the last epoch that all ranks have committed that were there before. All ranks get it, or all get an error.
