@@ -6,7 +6,7 @@ BIN := $(CURDIR)/.bin
 # checks. The race detector does not see races in mapped memory. For the protocols on mapped memory, symheap/layout has
 # the arguments, and there are stress tests.
 RACE_IN := ./internal/... ./detector/... ./pmix/... ./symheap/... ./rma/... ./transport/... ./coll/... ./shmem/... ./mpi/... ./interop/...
-SERIAL := internal/(house/.*|agent/(express|record|stream|teams)|weave(/.*)?|lab/(agreebench|ftcobench|measure|plot|sample|ulfmbench)|daemon/life|control/session|courier|daemon/pulse|fence|envvar(/gen)?|netif|plan|version|wire)
+SERIAL := internal/(house/.*|agent/(express|record|stream|teams)|weave(/.*)?|lab/(agreebench|fabench|ftcobench|measure|plot|sample|ulfmbench)|daemon/life|control/session|courier|daemon/pulse|fence|envvar(/gen)?|netif|plan|version|wire)
 SERIAL := ($(SERIAL)|pmix/(codec|kvs)|symheap(/alloc|/layout)?|transport/(faulty|sim)|mpi/(match|sched|group)|detector/(bmg|packet|ring|view)|coll/(agree|board|ftco|span|tree)|interop)
 # Tests of shmem that compare orders of accesses to mapped memory, by PEs of one goroutine each.
 MAPPED := ^Test(Litmus|LockExcludes$$|ElementsAreSeenWhole$$|OneSidedSerial$$)
@@ -24,7 +24,7 @@ AGAIN := $(AGAIN)|Emulated(AgentsEnd|SpawnsTogether|AddedNodeHearsOfFailure|EndO
 AGAIN := $(AGAIN)|GlobalExit|ShmemOnEmulatedNodes|WatchdogShortOfDescriptors|FarFaultOf(EmptyNode|Starter)|HostsThatDiffer|EarlyKills
 AGAIN := $(AGAIN)|EmulatedMany|EmulatedMPI|EmulatedMPISpawn|EmulatedSpawnEnds|EmulatedControl|EmulatedAgentStrangers|SSHCluster|SlurmCluster
 AGAIN := $(AGAIN)|FarFaults|FarKillsInCollectives|KillsInMixedPrograms|PollersDoNotHang|StrangerCannotFlood
-AGAIN := $(AGAIN)|DetectBench|DetectBench(Hybrid|Traffic)|Noise|NoiseEmulated|NoiseControl|ULFMBench|FTCOBenchTable1
+AGAIN := $(AGAIN)|DetectBench|DetectBench(Hybrid|Traffic)|Noise|NoiseEmulated|NoiseControl|ULFMBench|FABench|FTCOBenchTable1
 AGAIN := $(AGAIN)|DetectBenchLosses|Netfault|NodeFaults|Cut(InParts|WithoutMajority|OfWay|OfWayToFrontEnd|ForMoment|WhileFrontEndStops|ByStopOfFrontEnd)
 # PEs of a program with the race detector have some 7,000 page faults before main; with huge pages, fewer.
 GORACE := atexit_sleep_ms=0 no_huge_pages_for_shadow=0

@@ -14,6 +14,7 @@ import (
 	"github.com/goshmem/goshmem/internal/envvar"
 	"github.com/goshmem/goshmem/internal/lab/agreebench"
 	"github.com/goshmem/goshmem/internal/lab/detectbench"
+	"github.com/goshmem/goshmem/internal/lab/fabench"
 	"github.com/goshmem/goshmem/internal/lab/ftcobench"
 	"github.com/goshmem/goshmem/internal/lab/ulfmbench"
 	"github.com/goshmem/goshmem/internal/launch"
@@ -28,12 +29,13 @@ var builtins = map[string]func(args []string, stdout, stderr io.Writer) int{
 	agreePE:    agreebench.Main,
 	ftcoPE:     ftcobench.Main,
 	ulfmPE:     ulfmbench.Main,
+	faPE:       fabench.Main,
 }
 
 // builtinNames are the names of those that are for users.
 func builtinNames() []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(builtins)), func(name string) bool {
-		return name == detectPE || name == agreePE || name == ftcoPE || name == ulfmPE
+		return name == detectPE || name == agreePE || name == ftcoPE || name == ulfmPE || name == faPE
 	})
 }
 

@@ -49,7 +49,7 @@ func newTools(root *cobra.Command) []*cobra.Command {
 	help := newHelp(root)
 	root.SetHelpCommand(help)
 	return []*cobra.Command{
-		newInfo(builtinNames()), newDoctor(), newSim(), newNoise(), newDetectBench(), newDetectFigures(), newNetfault(), newAgreeBench(), newFTCOBench(), newULFMBench(), newTune(), newCompletion(root), newLicenses(), help, newPE(), newDaemon(), newAgent(), newHeartbeat(),
+		newInfo(builtinNames()), newDoctor(), newSim(), newNoise(), newDetectBench(), newDetectFigures(), newNetfault(), newAgreeBench(), newFTCOBench(), newULFMBench(), newFABench(), newTune(), newCompletion(root), newLicenses(), help, newPE(), newDaemon(), newAgent(), newHeartbeat(),
 	}
 }
 

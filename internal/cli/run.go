@@ -41,7 +41,7 @@ flags stand before the first one.
 
   oshrun -n 1 ./master : -n 7 -x ROLE=worker ./worker
 
-Other uses: oshrun info, licenses, doctor, sim, noise, detect-bench, detect-figures, agree-bench, ftco-bench, ulfm-bench, tune, help [exit-codes|environment|output|signals|stats|watchdog|mpirun], completion.
+Other uses: oshrun info, licenses, doctor, sim, noise, detect-bench, detect-figures, agree-bench, ftco-bench, ulfm-bench, fa-bench, tune, help [exit-codes|environment|output|signals|stats|watchdog|mpirun], completion.
 
 Most options of mpirun, mpiexec.hydra and srun are understood: oshrun help mpirun.`
 

@@ -17,7 +17,7 @@ func testRoot() *cobra.Command {
 	root := &cobra.Command{Use: "oshrun", SilenceErrors: true, SilenceUsage: true}
 	help := newHelp(root)
 	root.SetHelpCommand(help)
-	root.AddCommand(newInfo([]string{"graph500"}), newDoctor(), newSim(), newNoise(), newDetectBench(), newDetectFigures(), newNetfault(), newAgreeBench(), newFTCOBench(), newULFMBench(), newTune(), newCompletion(root), help)
+	root.AddCommand(newInfo([]string{"graph500"}), newDoctor(), newSim(), newNoise(), newDetectBench(), newDetectFigures(), newNetfault(), newAgreeBench(), newFTCOBench(), newULFMBench(), newFABench(), newTune(), newCompletion(root), help)
 	return root
 }
 

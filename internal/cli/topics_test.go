@@ -22,7 +22,7 @@ func TestHelpRoot(t *testing.T) {
 
 // The help of a command is the same in whichever way it is asked for.
 func TestHelpCommand(t *testing.T) {
-	for _, name := range []string{"info", "doctor", "sim", "noise", "detect-bench", "detect-figures", "netfault", "agree-bench", "ftco-bench", "ulfm-bench", "tune", "completion", "help"} {
+	for _, name := range []string{"info", "doctor", "sim", "noise", "detect-bench", "detect-figures", "netfault", "agree-bench", "ftco-bench", "ulfm-bench", "fa-bench", "tune", "completion", "help"} {
 		text, err := say(t, "help", name)
 		if err != nil || !strings.Contains(text, "oshrun "+name) {
 			t.Errorf("help %s: %v\n%s", name, err, text)
@@ -114,7 +114,7 @@ func TestCompletion(t *testing.T) {
 // The completion scripts get words from oshrun.
 func TestCompleteWords(t *testing.T) {
 	for _, c := range []struct{ args, want []string }{
-		{[]string{"help", ""}, []string{"exit-codes", "environment", "mpirun", "output", "signals", "stats", "watchdog", "info", "doctor", "sim", "noise", "detect-bench", "detect-figures", "netfault", "agree-bench", "ftco-bench", "ulfm-bench", "tune", "completion", "help"}},
+		{[]string{"help", ""}, []string{"exit-codes", "environment", "mpirun", "output", "signals", "stats", "watchdog", "info", "doctor", "sim", "noise", "detect-bench", "detect-figures", "netfault", "agree-bench", "ftco-bench", "ulfm-bench", "fa-bench", "tune", "completion", "help"}},
 		{[]string{"help", "info", ""}, nil},
 		{[]string{"completion", ""}, shells},
 		{[]string{"info", ""}, nil},

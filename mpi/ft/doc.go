@@ -38,7 +38,8 @@
 // # Recovery
 //
 // Recover makes a communicator in place of one with dead ranks: of those that live, or with new processes. Run does that for a whole program: it calls the
-// program's body again after each recovery, and says from which epoch on.
+// program's body again after each recovery, and says from which epoch on. The option Trace tells
+// when each phase of a recovery is over.
 //
 // # Source
 //

@@ -67,20 +67,27 @@ func Self() (mpi.Command, error) {
 //   - Cost: Shrink: that of Comm.Shrink. Otherwise as well the start of the processes (mpi.Spawn), Merge, Split and an agreement.
 //   - Collective: over the ranks that live. They give the same policy.
 //   - Source: RECOVER_MPI of Algorithm 1 of FA-MPI; MPI_Comm_irebuild.
-func Recover(c *mpi.Comm, policy Policy, command mpi.Command) (*mpi.Comm, error) {
+func Recover(c *mpi.Comm, policy Policy, command mpi.Command, opts ...Option) (*mpi.Comm, error) {
+	o := optionsOf(opts)
+	return o.recover(c, policy, command)
+}
+
+// recover is Recover.
+func (o *options) recover(c *mpi.Comm, policy Policy, command mpi.Command) (*mpi.Comm, error) {
 	if policy < Shrink || policy > Rebuild {
 		return nil, &mpi.UsageError{Op: "ft.Recover", Msg: fmt.Sprintf("policy %d, want Shrink, Merge or Rebuild", policy), Err: mpi.ErrArgument}
 	}
 	command.Env = append(slices.Clone(command.Env), joinVar+"=1")
 	for tried, size := 0, 0; ; {
 		rest, err := c.Shrink()
+		o.end(PhaseShrink)
 		if err != nil || policy == Shrink || rest.Size() == c.Size() {
 			return rest, err
 		}
 		if rest.Size() != size {
 			tried, size = 0, rest.Size()
 		}
-		made, err := replace(c, rest, policy, command)
+		made, err := o.replace(c, rest, policy, command)
 		_ = rest.Free()
 		if tried++; err == nil || tried == attempts {
 			return made, err
@@ -89,7 +96,7 @@ func Recover(c *mpi.Comm, policy Policy, command mpi.Command) (*mpi.Comm, error)
 }
 
 // replace starts processes in place of the ranks of c that are not in rest. Either all ranks get an error, or none.
-func replace(c, rest *mpi.Comm, policy Policy, command mpi.Command) (*mpi.Comm, error) {
+func (o *options) replace(c, rest *mpi.Comm, policy Policy, command mpi.Command) (*mpi.Comm, error) {
 	ranks, err := c.Group().Translate(sequence(c.Size()), rest.Group())
 	if err != nil {
 		return nil, err
@@ -115,6 +122,7 @@ func replace(c, rest *mpi.Comm, policy Policy, command mpi.Command) (*mpi.Comm, 
 		flag = 0
 	}
 	all, err := rest.Agree(flag)
+	o.end(PhaseSpawn)
 	if all != 1 || err != nil {
 		if x != nil {
 			leave(x)
@@ -130,6 +138,7 @@ func replace(c, rest *mpi.Comm, policy Policy, command mpi.Command) (*mpi.Comm, 
 		}
 	}
 	made, err := join(x, false, mine)
+	o.end(PhaseJoin)
 	if err != nil {
 		err = fmt.Errorf("ft.Recover: %w: the new processes have not come: %w", mpi.ErrSpawn, err)
 	}

@@ -61,8 +61,12 @@ func TestRecover(t *testing.T) {
 				}
 				command, err := ft.Self()
 				ok(t, err)
-				made, err := ft.Recover(c, policy, command)
+				var phases []ft.Phase
+				made, err := ft.Recover(c, policy, command, ft.Trace(func(done ft.Phase) { phases = append(phases, done) }))
 				ok(t, err)
+				if all := []ft.Phase{ft.PhaseShrink, ft.PhaseSpawn, ft.PhaseJoin}; !slices.Equal(phases, all) && (policy != ft.Shrink || !slices.Equal(phases, all[:1])) {
+					t.Errorf("policy %d: phases %q", policy, phases)
+				}
 				places(t, made, c.Rank(), want...)
 				ok(t, made.Free())
 			}, shmemtest.Recover(1))

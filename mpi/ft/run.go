@@ -31,6 +31,7 @@ type State struct {
 
 	committed int
 	began     bool // body was called
+	o         options
 }
 
 // Commit notes that this rank has done an epoch, after a block that was accepted. Epochs are numbered from 0 on, in their order.
@@ -46,14 +47,15 @@ func (s *State) Commit(epoch int) { s.committed = epoch }
 //   - Errors: those of body that are none of a death; those of Recover; ErrGivenUp, after which a process ends with status 0.
 //   - Collective: over all ranks, once in a program: after a recovery the World's communicator is of no use any more.
 //   - Source: Reinit, and the role of Fenix_Init.
-func Run(w *mpi.World, policy Policy, command mpi.Command, body func(s *State) error) error {
-	s := &State{Comm: w.Comm(), Epoch: -1, committed: -1, began: true}
+func Run(w *mpi.World, policy Policy, command mpi.Command, body func(s *State) error, opts ...Option) error {
+	s := &State{Comm: w.Comm(), Epoch: -1, committed: -1, began: true, o: optionsOf(opts)}
 	joined, err := Join(w)
 	if err != nil {
 		return err
 	}
 	if joined != nil {
 		s.Comm, s.Role, s.began = joined, Recovered, false
+		s.o.end(PhaseJoin)
 		if err := s.meet(); err != nil {
 			if err := s.recover(err, policy, command); err != nil {
 				return err
@@ -70,6 +72,7 @@ func Run(w *mpi.World, policy Policy, command mpi.Command, body func(s *State) e
 			return err
 		}
 		s.Role = Survivor
+		s.o.end(PhaseAgree)
 		if err := s.recover(mpi.ErrDied, policy, command); err != nil {
 			return err
 		}
@@ -103,7 +106,7 @@ func (s *State) recover(err error, policy Policy, command mpi.Command) error {
 		if !isOfDeath(err) {
 			return err
 		}
-		made, failed := Recover(s.Comm, policy, command)
+		made, failed := s.o.recover(s.Comm, policy, command)
 		if failed != nil {
 			return failed
 		}
@@ -134,7 +137,9 @@ func (s *State) agreeEpoch() error {
 	}
 	b := Try(s.Comm, Global)
 	_ = b.Add(mpi.Iallreduce(s.Comm, least, mine, mpi.Min)) // an error is a fault of the block
-	if _, err := b.Finish(nil, 0).Wait(); err != nil {
+	_, err := b.Finish(nil, 0).Wait()
+	s.o.end(PhaseEpoch)
+	if err != nil {
 		return err
 	}
 	if least[0] == math.MaxInt {

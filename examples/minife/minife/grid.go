@@ -1,4 +1,4 @@
-package main
+package minife
 
 // box is a range of elements, or of nodes, in each of three dimensions: from lo to hi-1.
 type box struct{ lo, hi [3]int }

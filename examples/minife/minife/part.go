@@ -1,4 +1,4 @@
-package main
+package minife
 
 // part is what a rank has of a box: its rows, and its parts of the vectors. The values of one box depend on no rank: so a run that goes on without a rank
 // computes the same.

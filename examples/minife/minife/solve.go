@@ -1,4 +1,4 @@
-package main
+package minife
 
 import (
 	"context"
@@ -36,6 +36,9 @@ func (s *solver) iterate() error {
 	}
 	b := ft.Try(s.c, ft.Global)
 	err := s.step(&tried{b: b})
+	if err != nil {
+		s.o.note(EventFault)
+	}
 	if err != nil && !errors.Is(err, errGivenUp) {
 		return err
 	}
@@ -46,6 +49,9 @@ func (s *solver) iterate() error {
 		s.saved.send(s, b)
 	}
 	_, err = b.Finish(nil, s.o.timeout).Wait()
+	if err != nil {
+		s.o.note(EventReject)
+	}
 	return err
 }
 

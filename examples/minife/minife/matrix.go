@@ -1,4 +1,4 @@
-package main
+package minife
 
 // matrix has the rows of a box's nodes, as in a sparse matrix by rows. Columns are the nodes of the box, and behind them those that other boxes have.
 type matrix struct {
