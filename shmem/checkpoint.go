@@ -298,11 +298,17 @@ func halfOf(x Sym[byte], epoch uint64) Sym[byte] {
 	return x.Slice(from, from+n)
 }
 
+// What PEs agree on. After a death, some PEs may be in Commit and others in Restore already, so that both vote in the same agreements.
+const (
+	voteCopied   = 1 << iota // this PE has made its copies, or restored its objects
+	voteRestores             // this PE is in Restore
+)
+
 // decide has all PEs agree whether an epoch is committed. It is not if it failed at one of them, or if one has died.
 func (k *Checkpoint) decide(op string, r *epochMembers, err error) (epoch uint64, _ error) {
 	flag := uint64(0)
 	if err == nil {
-		flag = 1
+		flag = voteCopied
 	}
 	t := k.team.With(k.ctx)
 	a, failed := t.runAgreement(op, flag)
@@ -313,8 +319,8 @@ func (k *Checkpoint) decide(op string, r *epochMembers, err error) (epoch uint64
 		return 0, k.h.errorOfDead(op, t.group.worldPEs(a.Failed))
 	case err != nil:
 		return 0, err
-	case a.Flags == 0:
-		return 0, fmt.Errorf("shmem.%s: another PE could not copy its objects, so epoch %d is not committed; that PE's error says why", op, r.epoch)
+	case a.Flags&voteCopied == 0:
+		return 0, fmt.Errorf("shmem.%s: another PE could not copy its objects, or has called Restore, so epoch %d is not committed", op, r.epoch)
 	}
 	k.records[r.epoch&1] = *r
 	k.epoch.Store(r.epoch)

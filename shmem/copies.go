@@ -225,7 +225,7 @@ func (k *Checkpoint) computeParities(op string, r *epochMembers) error {
 			for part := range code.Data() {
 				s.fetch(row, part, from)
 			}
-			if err := s.quiet(); err != nil {
+			if err := s.await(); err != nil {
 				return err
 			}
 			if err := code.Encode(s.parts); err != nil {
@@ -247,6 +247,7 @@ type shards struct {
 	stripe int // bytes of a stripe
 	room   [][]byte
 	parts  [][]byte // within room
+	coming []Pending[[]byte]
 	err    error
 }
 
@@ -277,14 +278,23 @@ func (s *shards) fetch(row, part, from int) {
 	n := max(0, min(len(dst), area.Len()-at))
 	clear(dst[n:])
 	if n > 0 {
-		_, err := GetNBI(s.c, dst[:n], area.Slice(at, at+n), int(s.holder(row, part)))
-		s.err = errors.Join(s.err, err)
+		p, err := GetNBI(s.c, dst[:n], area.Slice(at, at+n), int(s.holder(row, part)))
+		if err != nil {
+			s.err = err
+			return
+		}
+		s.coming = append(s.coming, p)
 	}
 }
 
-// quiet waits until all that was fetched is there.
-func (s *shards) quiet() error {
-	err := errors.Join(s.err, s.c.Quiet())
-	s.err = nil
+// await waits until all that was fetched is there. Quiet would not say what is missing because its PE has died.
+func (s *shards) await() error {
+	err := s.err
+	for _, p := range s.coming {
+		if _, e := p.Wait(); err == nil {
+			err = e
+		}
+	}
+	s.coming, s.err = s.coming[:0], nil
 	return err
 }

@@ -16,7 +16,7 @@ import (
 // Deaths during the call are in the result. With Files, in a job that has not committed yet, Restore reads what an earlier job
 // has committed.
 //
-//   - Cost: Team.Shrink, a copy of the objects, an agreement.
+//   - Cost: Team.Shrink, a copy of the objects, two agreements.
 //   - Errors: those of Team.Shrink; ErrFreed for an object, on the PE that has freed it, while others get an error as well; the end
 //     of the Checkpoint's With, after which it is broken.
 //   - Collective: over the PEs that live.
@@ -28,6 +28,12 @@ func (k *Checkpoint) Restore() (Restored, error) {
 	defer k.mu.Unlock()
 	for {
 		old := k.team
+		switch a, err := old.With(k.ctx).runAgreement(op, voteRestores); {
+		case err != nil:
+			return Restored{}, err
+		case a.Flags&voteRestores == 0:
+			continue // another PE is in Commit, which fails, so that it comes here
+		}
 		t, err := old.With(k.ctx).Shrink()
 		if err != nil {
 			return Restored{}, err
@@ -35,9 +41,9 @@ func (k *Checkpoint) Restore() (Restored, error) {
 		k.team = t
 		_ = old.Destroy() // the dead do not come, so an error is no surprise; it frees what the team has here
 		epoch, err := k.restoreOwn(op)
-		flag := uint64(0)
+		flag := uint64(voteRestores)
 		if err == nil {
-			flag = 1
+			flag |= voteCopied
 		}
 		a, failed := t.With(k.ctx).runAgreement(op, flag)
 		switch {
@@ -47,7 +53,7 @@ func (k *Checkpoint) Restore() (Restored, error) {
 			continue
 		case err != nil:
 			return Restored{}, err
-		case a.Flags == 0:
+		case a.Flags&voteCopied == 0:
 			return Restored{}, fmt.Errorf("shmem.%s: another PE could not restore its objects; its error says why", op)
 		}
 		k.epoch.Store(epoch)
@@ -233,10 +239,10 @@ func (k *Checkpoint) reconstruct(op string, r *epochMembers, dst []byte, at, mem
 			}
 		}
 		if have < s.code.Data() {
-			_ = s.quiet()
+			_ = s.await()
 			return k.lostError(op, int(r.members[member]), "; more than %d PEs of its group have died, so its data are lost", k.policy.parities)
 		}
-		if err := s.quiet(); err != nil {
+		if err := s.await(); err != nil {
 			if isDeathError(err) {
 				continue // without the one that has died meanwhile
 			}
