@@ -125,8 +125,8 @@ func (r *recorder) writeTime() {
 	_, _ = r.file.Write(binary.LittleEndian.AppendUint64(nil, uint64(xunix.Monotonic())))
 }
 
-// killNode kills all processes of this rank's node, this one last. They stop first, so that none sees the end of another one and tells of it. killNode
-// returns only if it fails.
+// killNode kills all processes of this rank's node, the daemon first and this one last. Whatever becomes of this process meanwhile, as other
+// ranks of the node do the same, the others end without their daemon. killNode returns only if it fails.
 func (r *recorder) killNode() error {
 	all, err := rerun.LookAtProcesses()
 	if err != nil {
@@ -139,11 +139,9 @@ func (r *recorder) killNode() error {
 	self := all[os.Getpid()]
 	node = slices.DeleteFunc(node, func(p rerun.Process) bool { return p.PID == self.PID })
 	r.writeTime()
-	for _, signal := range []syscall.Signal{xunix.SIGSTOP, syscall.SIGKILL} {
-		for i := len(node) - 1; i >= 0; i-- { // the daemon last: its children may die with it
-			if err := node[i].Kill(signal); err != nil {
-				return err
-			}
+	for i := range node {
+		if err := node[i].Kill(syscall.SIGKILL); err != nil {
+			return err
 		}
 	}
 	if err := self.Kill(syscall.SIGKILL); err != nil {
