@@ -51,9 +51,11 @@ type Code = parity.Code
 func XOR(group int) Policy { return Coded(group-1, 1, parity.XOR) }
 
 // Coded has groups of data+parities PEs keep parities of each other's objects, by an erasure code that newCode makes for some numbers
-// of stripes and of parities: see package erasure. Any parities PEs of a group may die between two commits. PEs of a group are on different nodes wherever no node has more PEs than there are groups. When
-// PEs have died, groups are made anew of those that live. If they are fewer than a group, there is one smaller group, of at least
-// data PEs, and more than parities.
+// of stripes and of parities: see package erasure. Any parities PEs of a group may die between two commits. PEs of a group are on
+// different nodes wherever no node has more PEs than there are groups.
+//
+// When PEs have died, groups are made anew of those that live. If they are fewer than a group, there is one smaller group, of at
+// least data PEs, and more than parities.
 //
 //   - Memory: 2 * parities / (data - parities) times the size of the objects, and at most 2 * parities times.
 //   - Cost of a commit: data * parities gets of a stripe, and the arithmetic.

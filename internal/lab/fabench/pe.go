@@ -125,8 +125,8 @@ func (r *recorder) writeTime() {
 	_, _ = r.file.Write(binary.LittleEndian.AppendUint64(nil, uint64(xunix.Monotonic())))
 }
 
-// killNode kills all processes of this rank's node, the daemon first and this one last. Whatever becomes of this process meanwhile, as other
-// ranks of the node do the same, the others end without their daemon. killNode returns only if it fails.
+// killNode kills all processes of this rank's node, the daemon first and this one last. If this process ends meanwhile, the others end without their
+// daemon. killNode returns only if it fails.
 func (r *recorder) killNode() error {
 	all, err := rerun.LookAtProcesses()
 	if err != nil {
